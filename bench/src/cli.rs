@@ -8,7 +8,7 @@ use clap::{Parser, ValueEnum};
 use crate::generator::Load;
 use crate::measure::Timing;
 
-/// Measure Europa beside the kernel's own ways to forward packets.
+/// Measure Europa in comparison with the kernel's own ways to forward packets.
 ///
 /// Builds a generator, a router and a sink in three network namespaces, runs every
 /// system in its best arrangement, and writes tables, JSON and SVG. Needs root.
@@ -24,7 +24,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// Runs of each system; the median counts [default: 5, with --quick 3]
+    /// Runs of each system; the figures are their medians [default: 5, with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: Option<u32>,
 
@@ -41,7 +41,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FOLDER", default_value = "bench/results")]
     pub(crate) out: PathBuf,
 
-    /// Measure only these systems (linux is always there to compare with)
+    /// Measure only these systems (linux is always measured for comparison)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) systems: Vec<String>,
 
@@ -62,7 +62,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     pub(crate) fastclick: Option<PathBuf>,
 
-    /// The `europa` program [default: the one beside europa-bench]
+    /// The `europa` program [default: the one in the folder of europa-bench]
     #[arg(long, value_name = "FILE", env = "EUROPA")]
     pub(crate) europa: Option<PathBuf>,
 
@@ -74,7 +74,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) write: bool,
 
-    /// Run one hot loop for callgrind; this program starts itself with it
+    /// Run one hot loop for callgrind; this program starts itself with this option
     #[arg(long, value_name = "LOOP", hide = true)]
     pub(crate) count: Option<String>,
 }
@@ -86,39 +86,41 @@ pub(crate) enum Case {
     All,
     /// Rate of small packets, CPU time per packet, and a sweep of the offered load
     Veth,
-    /// Programs in kernel routers beside the same ones attached natively
+    /// Programs in kernel routers, and the same programs attached natively
     Xdp,
-    /// Round trips: one ping a second, and one after the other
+    /// Round trips: one request a second, and one after the other
     Latency,
     /// One TCP stream and eight, with default offloads and without
     Tcp,
     /// The element graph of the IPv4 router, without devices, on one core
     Graph,
-    /// Look-ups in a full routing table while another thread changes it, beside a trie with a lock
+    /// Look-ups in a full routing table while another thread changes it, compared with a trie
+    /// behind a lock
     FibUpdate,
     /// Losses of a stream at half the highest rate while Europa's node is killed or changed
     Changes,
     /// Cost of a packet in the queue manager, and in a plain queue
     Queues,
-    /// Shares of slices on a port that all want, and the waiting time of one beside a flood
+    /// Shares of slices that compete for a port, and the waiting time of a slice during a flood
     Shares,
     /// Cost of a frame that is dropped because its slice is over its rate
     Policing,
-    /// Cost of the receive and transmit programs, and of ones that only drop and only redirect
+    /// Cost of the receive and transmit programs, and of programs that only drop or only redirect
     Substrate,
-    /// How long a router waits for a core that eight of them want
+    /// How long a router waits for a core for which eight routers compete
     Preemption,
-    /// Look-ups among 100,000 ternary rules, beside a linear scan, and changes while packets pass
+    /// Look-ups among 100,000 ternary rules, compared with a linear scan, and changes while packets
+    /// pass
     Filters,
     /// One, ten, a hundred and a thousand routers: rate, fairness, memory and start of each
     Scale,
-    /// How long a tenant waits for its changes while another one does its worst
+    /// How long a tenant waits for its changes while another tenant attacks
     Interference,
-    /// Over a packet pool to an isolated process and back, beside testpmd over memif
+    /// Packets over a packet pool to an isolated process and back, compared with testpmd over memif
     Pool,
     /// Pools of 2 to 8192 slots, one and two routers: packets and TCP
     PoolSize,
-    /// Instructions of the hot loops, beside the committed ones; fails if they have grown
+    /// Instructions of the hot loops, compared with the committed counts; fails if they have grown
     Instructions,
 }
 
@@ -150,12 +152,12 @@ impl Options {
         .collect()
     }
 
-    /// Whether a case was asked for by its name.
+    /// Whether the command line names a case.
     pub(crate) fn asks(&self, case: Case) -> bool {
         self.case.contains(&case)
     }
 
-    /// The number of runs of each system; their median counts.
+    /// The number of runs of each system; the figures are their medians.
     pub(crate) fn repeat(&self) -> u32 {
         self.repeat.unwrap_or(if self.quick { 3 } else { 5 })
     }
@@ -166,7 +168,7 @@ impl Options {
         Timing { warm_up: Duration::from_millis(warm_up), run: Duration::from_millis(run) }
     }
 
-    /// The generator's rate without a limit.
+    /// The load of a generator without a rate limit.
     pub(crate) fn load(&self) -> Load {
         Load {
             frame_bytes: self.frame_bytes,

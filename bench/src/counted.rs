@@ -1,5 +1,6 @@
-//! The hot loops whose instructions are counted. Each is prepared, then runs inside one function
-//! that callgrind finds by name. The loops have no threads and no clock, and always the same input.
+//! The hot loops whose instructions are counted. Each loop is prepared, and then runs inside one
+//! function that callgrind finds by name. The loops have no threads and no clock, and always the
+//! same input.
 
 use europa_elements::registry;
 use europa_engine::{Arena, Graph, NoDevices, Router};
@@ -64,7 +65,7 @@ pub(crate) fn run(name: &str) -> Result<u64> {
     units
 }
 
-/// Click's standard IPv4 router, as the example `graph` of `europa-elements` has it.
+/// Click's standard IPv4 router, as in the example `graph` of `europa-elements`.
 const PATH: &[(&str, &[&str])] = &[
     ("Classifier", &["12/0806 20/0001", "12/0806 20/0002", "12/0800", "-"]),
     ("Paint", &["1"]),
@@ -278,7 +279,8 @@ fn filters(cached: bool) -> Result<Work> {
     }))
 }
 
-/// A router's side of a pool. The router forwards what it receives; the rings are the substrate's.
+/// A router's side of a pool. The router forwards what it receives; this function acts as the
+/// substrate.
 fn slots() -> Result<Work> {
     let geometry = Geometry { slots: 1024, slot_bytes: 2048, interfaces: 2 };
     let layout = Layout::new(geometry).map_err(|error| Error::Other(error.to_string()))?;

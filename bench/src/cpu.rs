@@ -1,13 +1,13 @@
 //! CPU time, computed from idle time.
 //!
-//! Soft interrupts are charged to whatever task they interrupt, and this kernel may be built
-//! without interrupt time accounting; the tick also misses tasks that are shorter than itself. Idle
+//! Soft interrupts are charged to the task that they interrupt, and this kernel may be built
+//! without interrupt time accounting. The tick also misses tasks that are shorter than a tick. Idle
 //! time has neither fault: a tickless kernel reads the clock when a core enters and leaves its idle
-//! loop. So a core's busy time is the elapsed time minus idle time minus time that the hypervisor
-//! took away. A polling process is busy.
+//! loop. So a core's busy time is the elapsed time minus idle time minus the time that the
+//! hypervisor took away. A polling process counts as busy.
 //!
-//! A process that worked for 20 µs and slept for 500 µs used 0.220 s of 3 s by its own clock: idle
-//! time said 0.241 (wake-ups included), the tick 0.120.
+//! Example: a process that worked for 20 µs and slept for 500 µs used 0.220 s of 3 s by its own
+//! clock. Idle time gave 0.241 s (including wake-ups), the tick 0.120 s.
 
 use std::time::{Duration, Instant};
 
@@ -29,11 +29,11 @@ struct Core {
 /// Busy time of each core between two samples.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Busy {
-    /// Elapsed time.
+    /// Time that the hypervisor took away, over all cores.
     pub(crate) elapsed: Duration,
     /// Per core, busy nanoseconds.
     pub(crate) cores_ns: Vec<f64>,
-    /// Time taken by the hypervisor, over all cores.
+    /// Time that the hypervisor took away, over all cores.
     pub(crate) stolen_ns: f64,
 }
 
@@ -43,7 +43,7 @@ impl Busy {
         self.cores_ns.iter().sum()
     }
 
-    /// Part of all cores' time that the hypervisor took away.
+    /// Fraction of all cores' time that the hypervisor took away.
     pub(crate) fn stolen(&self) -> f64 {
         let all_ns = self.elapsed.as_secs_f64() * 1e9 * self.cores_ns.len().max(1) as f64;
         if all_ns > 0.0 { (self.stolen_ns / all_ns).min(1.0) } else { 0.0 }

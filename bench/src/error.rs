@@ -1,6 +1,6 @@
 //! Errors of measurements.
 
-/// Result of everything fallible in this crate.
+/// Result of every function of this crate that can fail.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Errors of measurements; each names the object concerned.

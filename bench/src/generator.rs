@@ -1,7 +1,7 @@
 //! The generator: a thread that sends UDP frames from inside the kernel.
 //!
 //! `bpf/generator.bpf.c` runs in live-frame mode, which sends over five million packets a second
-//! from one core. The program itself paces the batches, so a given rate is smooth; the core is busy
+//! from one core. The program itself paces the batches, so a given rate is even. The core is busy
 //! at any rate.
 
 use std::os::fd::AsFd;
@@ -20,7 +20,7 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/generator.bpf.o
 
 /// `BPF_F_TEST_XDP_LIVE_FRAMES` of `<linux/bpf.h>`.
 const LIVE_FRAMES: u32 = 1 << 1;
-/// Frames of one system call, about 20 ms: the time until the thread notices a request to stop.
+/// Frames of one system call, about 20 ms: after this time the thread notices a request to stop.
 const FRAMES_PER_CALL: u32 = 1 << 17;
 /// TTL of the frames sent.
 pub(crate) const TTL: u8 = 64;
@@ -30,9 +30,10 @@ pub(crate) const TTL: u8 = 64;
 pub(crate) struct Load {
     /// Bytes of a frame, without its check sequence: 60 to 1514.
     pub(crate) frame_bytes: u16,
-    /// Packets per second; `None` is as fast as possible.
+    /// Packets per second; `None` means as fast as possible.
     pub(crate) packets_per_second: Option<u64>,
-    /// 1 sends to 10.0.1.2; a power of two up to 65536 to as many addresses in 10.1.0.0/16.
+    /// Number of destinations: 1 means 10.0.1.2; a power of two up to 65536 means as many addresses
+    /// in 10.1.0.0/16.
     pub(crate) destinations: u32,
     /// Number of routers, or 0. Frames go to each of them in random order: the last two bytes of
     /// the Ethernet destination and of the address in 10.1.0.0/16 are the router's number.
@@ -182,7 +183,8 @@ impl Generator {
         bytes.map(u64::from_ne_bytes).ok_or_else(|| Error::Other("no generator counter".into()))
     }
 
-    /// Stops. Returns the number of sent packets, or the reason why the thread ended early.
+    /// Stops the thread. Returns the number of sent packets, or the reason why the thread ended
+    /// early.
     pub(crate) fn stop(mut self) -> Result<u64> {
         self.end()?;
         self.sent()

@@ -11,8 +11,8 @@ use crate::error::{Context, Error, Result};
 
 static ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// From now on, the first terminating signal only requests an end. The second one ends the program
-/// at once; the next start removes leftovers.
+/// From now on, the first terminating signal only requests an end. The second signal ends the
+/// program at once; its next start then removes the remains.
 pub(crate) fn install() -> Result<()> {
     let asked = ASKED.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -23,7 +23,7 @@ pub(crate) fn install() -> Result<()> {
     Ok(())
 }
 
-/// `Err` once the user has asked for the end.
+/// `Err` once the user has requested the end.
 pub(crate) fn check() -> Result<()> {
     match ASKED.get().is_some_and(|asked| asked.load(Ordering::Relaxed)) {
         true => Err(Error::Interrupted),
@@ -31,7 +31,7 @@ pub(crate) fn check() -> Result<()> {
     }
 }
 
-/// Sleeps, unless the user asks for the end.
+/// Sleeps until the time is over, or the user requests the end.
 pub(crate) fn sleep(duration: Duration) -> Result<()> {
     let end = Instant::now() + duration;
     loop {

@@ -1,4 +1,4 @@
-//! The machine's description, without which figures mean nothing.
+//! The description of the machine, without which figures mean nothing.
 
 use serde::Serialize;
 

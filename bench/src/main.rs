@@ -1,8 +1,8 @@
-//! `europa-bench`: measures Europa beside the kernel's own ways to forward.
+//! `europa-bench`: measures Europa in comparison with the kernel's own ways to forward packets.
 //!
-//! One [`testbed`] (generator, router and sink in three network namespaces), one
-//! [`generator`] and one [`sink`] serve every [`systems::System`]; a case in
-//! [`cases`] says what is run, [`report`] writes it down.
+//! One [`testbed`] (generator, router and sink in three network namespaces), one [`generator`] and
+//! one [`sink`] serve every [`systems::System`]. A case in [`cases`] decides what is run, and
+//! [`report`] writes the results.
 
 // tcx links, runs of a program and interrupt flags are reached by system calls that have no safe wrapper.
 #![allow(unsafe_code)]

@@ -1,4 +1,4 @@
-//! One run: warms up, counts for a while at both ends, and checks the result.
+//! One run: warms up, counts at both ends for some time, and checks the result.
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,11 @@ use crate::sink::{Checks, Counters, Hook, Sink};
 use crate::systems::{Arrangement, System};
 use crate::testbed::{OTHER_CORE, SENDER_CORE, Testbed};
 
-/// A run whose two halves differ by more than this is invalid. Machines have slow states, and the
-/// median of five runs does not tolerate three slow ones.
+/// A run is invalid if its two halves differ by more than this. Machines have slow states, and if
+/// three of five runs are slow, their median is, too.
 const HALVES_MAY_DIFFER: f64 = 0.10;
-/// Part of a run's time that the hypervisor may take away from the cores: some machines take a
-/// core away for tens of milliseconds many times a second, others never.
+/// Fraction of a run's time that the hypervisor may take away from the cores. On some machines it
+/// takes a core away for tens of milliseconds many times a second; on others never.
 pub(crate) const MAY_BE_STOLEN: f64 = 0.02;
 /// Most repetitions of an unsteady run; the figures of the last repetition always count.
 const REPETITIONS: u32 = 3;
@@ -37,13 +37,14 @@ pub(crate) struct Run {
     pub(crate) delivered_pps: f64,
     /// Packets per second that left the generator.
     pub(crate) offered_pps: f64,
-    /// Busy time of all cores in a second, in nanoseconds, generator and sink included.
+    /// Busy time of all cores in a second, in nanoseconds, including generator and sink.
     pub(crate) busy_ns_per_s: f64,
-    /// Part of the time that the hypervisor took away, of all cores.
+    /// Fraction of the time of all cores that the hypervisor took away.
     pub(crate) stolen: f64,
     /// Number of repetitions because the rate was not steady.
     pub(crate) repeated: u32,
-    /// Whether the halves of the last repetition still disagreed, or too much time was stolen.
+    /// Whether the halves of the last repetition still disagreed, or the hypervisor took too much
+    /// time away.
     pub(crate) unsteady: bool,
 }
 
@@ -82,7 +83,7 @@ pub(crate) fn run(
     })
 }
 
-/// Runs `work` while a system forwards in a testbed, and removes the testbed in any case.
+/// Runs `work` while a system forwards in a testbed; always removes the testbed.
 pub(crate) fn with<T>(
     system: &mut dyn System,
     testbed: &Testbed,
@@ -109,7 +110,7 @@ pub(crate) fn until_steady(mut attempt: impl FnMut() -> Result<Run>) -> Result<R
 }
 
 /// Repeats `work`, up to `tries` times, while the hypervisor takes more than `part` of all cores'
-/// time. Returns the result of the least disturbed attempt, and its disturbed part.
+/// time. Returns the result of the least disturbed attempt, and the fraction that was taken.
 pub(crate) fn undisturbed<T>(
     part: f64,
     tries: u32,
@@ -136,8 +137,8 @@ pub(crate) fn undisturbed<T>(
 /// Measures the cost of generator and sink with a direct wire between them.
 ///
 /// On one core, both together are the whole busy time. With the sink's NAPI on the other core,
-/// their shares can be separated. The sum is that of one core, because two cores also pay for
-/// handing packets over. The shares are those of two cores.
+/// their shares can be separated. The sum is measured on one core, because two cores also pay for
+/// passing packets between them. The shares are measured on two cores.
 pub(crate) fn calibrate(load: &Load, timing: Timing) -> Result<Ends> {
     let one_core = |apart: bool| {
         let testbed = Testbed::direct()?;
@@ -160,7 +161,7 @@ pub(crate) fn calibrate(load: &Load, timing: Timing) -> Result<Ends> {
     })
 }
 
-/// The results of packets that carry number and time.
+/// The results of packets that carry a number and a time.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Stamped {
     /// Mean time from generator to sink.
@@ -217,7 +218,7 @@ impl Count {
     }
 }
 
-/// Sends, waits and counts packets; measures the CPU time of each core meanwhile.
+/// Sends, waits and counts packets; also measures the CPU time of each core.
 pub(crate) fn observe(
     testbed: &Testbed,
     hook: Hook,
@@ -281,7 +282,8 @@ mod tests {
     #[test]
     fn ends_are_subtracted_by_what_each_of_them_handled() {
         let ends = Ends { generator_ns: 100.0, sink_ns: 50.0, generator_pps: 0.0 };
-        // 1.5 s busy - 2 million sent at 100 ns - 1 million received at 50 ns, per million.
+        // 1.5 s busy, minus 2 million packets sent at 100 ns, minus 1 million received at 50 ns;
+        // divided by a million.
         assert!((sample(false).cpu_ns_per_packet(&ends) - 1250.0).abs() < 1e-6);
     }
 

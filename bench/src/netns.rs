@@ -1,4 +1,4 @@
-//! Network namespaces: the benchmark makes them, enters them by threads, and removes them.
+//! Network namespaces: makes them, lets threads enter them, and removes them.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -38,7 +38,8 @@ impl Namespace {
         shell::run(&format!("ip -n {} {arguments}", self.name))
     }
 
-    /// Writes a file as seen from inside: sysfs shows the devices of the namespace that mounted it.
+    /// Writes a file from inside the namespace: sysfs shows the devices of the namespace that
+    /// mounted it.
     pub(crate) fn write(&self, path: &str, value: &str) -> Result<()> {
         let script = format!("echo {value} > {path}");
         let words = ["ip", "netns", "exec", &self.name, "sh", "-c", &script];
@@ -80,7 +81,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // The next start removes the remains.
+        // After a failure, the next start removes the namespace.
         let _ = shell::run(&format!("ip netns delete {}", self.name));
     }
 }

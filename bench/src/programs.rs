@@ -1,5 +1,5 @@
 //! Europa's receive and transmit programs, with port, pools and transmit list but without node,
-//! switch and routers; and the minimal programs of `bpf/bare.bpf.c` for comparison.
+//! switch and routers. The minimal programs of `bpf/bare.bpf.c` are there for comparison.
 
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -94,7 +94,7 @@ impl Bare {
         let program =
             |name| program_of(&object, name)?.as_fd().try_clone_to_owned().context("a descriptor");
         let (drop, redirect) = (program("bare_drop")?, program("bare_redirect")?);
-        // The programs are attached where they never run: see `Substrate::park`.
+        // The programs are attached where they never run; see `Substrate::park`.
         let attach = |name| {
             let here = index_of("lo")?;
             program_of(&object, name)?.attach_xdp(here).context("attaching a bare program")
@@ -111,7 +111,7 @@ impl Bare {
         drop_time(&self.drop, frames, frame, self.device)
     }
 
-    /// Does the work of [`Kicker::kick`], but frames have their contents from the beginning.
+    /// Does the work of [`Kicker::kick`], but the frames already have their contents.
     pub(crate) fn kick(&self, frames: u32, frame: &[u8]) -> Result<()> {
         let options = libbpf_sys::bpf_test_run_opts {
             repeat: frames as i32,
@@ -129,7 +129,7 @@ pub(crate) fn remove_leftovers() {
     let _ = Substrate::remove(Path::new(DIRECTORY));
 }
 
-/// Takes Europa's pinned maps and programs away when dropped.
+/// Removes Europa's pinned maps and programs when dropped.
 pub(crate) struct Pins;
 
 impl Drop for Pins {
@@ -157,8 +157,8 @@ pub(crate) struct Europa {
 }
 
 impl Europa {
-    /// Sets up Europa at `g0`, with a pool of each number of slots. This thread is in the namespace
-    /// of `g0`.
+    /// Sets up Europa at `g0`, with a pool for each given number of slots. This thread is in the
+    /// namespace of `g0`.
     pub(crate) fn new(testbed: &Testbed, slots: &[u32]) -> Result<Self> {
         let mut substrate = Substrate::open(Path::new(DIRECTORY)).map_err(europa)?;
         let here =
@@ -168,7 +168,7 @@ impl Europa {
             .attach_port(PORT, &here, device, MAC[0], PortMode::Native, true)
             .map_err(europa)?;
         let transmit = substrate.transmit_program(0).map_err(europa)?;
-        substrate.park(0, &transmit, &here).map_err(europa)?;
+        substrate.parking().park(0, &transmit, &here).map_err(europa)?;
         let what = "the receive program";
         let receive = Xdp::new(transmit.as_fd())
             .query_id(index_of("g0")?, XdpFlags::DRV_MODE)
@@ -200,7 +200,7 @@ impl Europa {
         })
     }
 
-    /// The address of the interface that takes frames into pool number `pool`.
+    /// The address of the interface whose frames go into pool number `pool`.
     pub(crate) fn mac(&self, pool: usize) -> [u8; 6] {
         self.pools[pool].mac
     }
@@ -252,7 +252,7 @@ impl Europa {
     }
 }
 
-/// A pool with the router's side, which takes the packets and returns the slots.
+/// A pool with the router's end of it, which takes the packets and returns the slots.
 struct Pool {
     slots: u32,
     mac: [u8; 6],
@@ -281,7 +281,7 @@ impl Pool {
         Ok(Self { slots, mac, interface, handle, view, rx_head: 0 })
     }
 
-    /// Takes all frames out of the receive ring, and returns their slots as after a send. Returns
+    /// Takes all frames out of the receive ring, and returns their slots as after sending. Returns
     /// the number of frames.
     fn give_back(&mut self, pool_state: &Table<layout::PoolState>) -> u32 {
         let tail = offset_of!(layout::PoolState, recycle_tail);

@@ -19,7 +19,7 @@ impl Progress {
     pub(crate) fn show(&self, what: &str) {
         let seconds = self.started.elapsed().as_secs();
         let mut stderr = std::io::stderr().lock();
-        // A failed write of progress has no consequence.
+        // If progress cannot be written, nothing else depends on it.
         let _ = if self.terminal {
             write!(stderr, "\r\x1b[2K{:2}:{:02} {what}", seconds / 60, seconds % 60)
                 .and_then(|()| stderr.flush())

@@ -63,7 +63,7 @@ pub(crate) struct Background(Child);
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // The process may have ended already; another failure has no remedy here.
+        // The process may already have ended; for another failure there is no remedy here.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,4 +1,4 @@
-//! The sink: counts what arrives at `s0` and drops it.
+//! The sink: counts the packets that arrive at `s0` and drops them.
 
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
@@ -14,23 +14,23 @@ const DELAY_BITS: u32 = 3;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sink.bpf.o"));
 
-/// Which hook of the sink's device takes the packets.
+/// The hook of the sink's device that takes the packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Hook {
-    /// Native XDP: cheapest for systems that send raw frames; socket buffers are copied.
+    /// Native XDP: cheapest for systems that send raw frames; frames in socket buffers are copied.
     Xdp,
     /// tcx: cheapest for systems that send socket buffers; the kernel makes socket buffers of raw
     /// frames.
     Tcx,
 }
 
-/// The checks of the sink in addition to counting.
+/// The sink's checks, in addition to counting.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Checks {
-    /// Number of routers that must have lowered every packet's TTL; 0 checks none.
+    /// Number of routers that must have lowered every packet's TTL; 0 disables the check.
     pub(crate) hops: u8,
-    /// Packets are stamped: look for loss, reordering and delay.
+    /// Packets are stamped: check loss, reordering and delay.
     pub(crate) stamped: bool,
     /// Packets are counted by the last two bytes of their destination.
     pub(crate) flows: bool,
@@ -137,7 +137,7 @@ impl Sink {
         })
     }
 
-    /// The frames arrived up to now, over all cores.
+    /// The frames that have arrived so far, summed over all cores.
     pub(crate) fn counters(&self) -> Result<Counters> {
         let map = self
             .object
@@ -161,8 +161,8 @@ impl Sink {
         self.sums("flows", count)
     }
 
-    /// The delays, in microseconds, below which these percentages of the stamped packets lie; to
-    /// within an eighth.
+    /// The delays, in microseconds, that these percentages of the stamped packets did not exceed;
+    /// to within an eighth.
     pub(crate) fn delays_us<const N: usize>(&self, percents: [f64; N]) -> Result<[f64; N]> {
         let counts = self.sums("delays", 64 << DELAY_BITS)?;
         Ok(percents.map(|percent| delay_ns(&counts, percent) / 1e3))
@@ -186,7 +186,7 @@ impl Sink {
     }
 }
 
-/// The upper end of the class of delays that contains a percentile; 0 if there are no delays.
+/// The upper end of the class of delays that contains a percentile; 0 without delays.
 fn delay_ns(counts: &[u64], percent: f64) -> f64 {
     let all: u64 = counts.iter().sum();
     let wanted = (all as f64 * percent / 100.0).ceil().max(1.0) as u64;
@@ -264,7 +264,7 @@ fn attach_tcx(program: &ProgramMut<'_>, index: i32) -> Result<OwnedFd> {
         let error = std::io::Error::from_raw_os_error(-descriptor);
         return Err(Error::Io { what: "attaching the tcx sink".into(), source: error });
     }
-    // SAFETY: the kernel has just made this descriptor for us; no other code knows it.
+    // SAFETY: the kernel has just made this descriptor; no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 

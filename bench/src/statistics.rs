@@ -12,7 +12,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// The spread of these values; `None` if there are none.
+    /// The spread of these values; `None` without values.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
         let sorted = sorted(values);
         let (min, max) = (*sorted.first()?, *sorted.last()?);

@@ -23,7 +23,7 @@ use crate::testbed::Testbed;
 const PORT: u16 = 5201;
 /// Time until a thread notices a request to stop.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Time limit of a connection; a stream that is late counts as one without bytes.
+/// Time limit of a connection; a stream that connects later counts as one without bytes.
 const CONNECTS: Duration = Duration::from_secs(5);
 /// Largest valid difference between the halves of a measurement.
 const HALVES_MAY_DIFFER: f64 = 0.10;
@@ -59,8 +59,8 @@ impl Shared {
     }
 }
 
-/// Gives both ends of a testbed an address for each stream, and a neighbour entry for each address:
-/// the MAC addresses of router `n` at the generator's and at the sink's port.
+/// Gives both ends of a testbed an address for each stream, and a neighbour entry for each address.
+/// The entry has the MAC address of router `n` at the generator's or sink's port.
 pub(crate) fn lay(testbed: &Testbed, count: u32, mac: impl Fn(u32) -> [String; 2]) -> Result<()> {
     let ends = [(&testbed.generator, "g0", 2, 1), (&testbed.sink, "s0", 1, 2)];
     for (side, (namespace, device, own, other)) in ends.into_iter().enumerate() {
@@ -82,7 +82,7 @@ pub(crate) fn lay(testbed: &Testbed, count: u32, mac: impl Fn(u32) -> [String; 2
 }
 
 impl Streams {
-    /// Measures the bytes of one stream for each number in an interval, after a warm-up.
+    /// Measures the bytes that one stream for each number receives in an interval, after a warm-up.
     pub(crate) fn received(
         testbed: &Testbed,
         count: u32,

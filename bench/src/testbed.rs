@@ -5,9 +5,9 @@
 //!   g0 10.0.0.2/24 ──── r0 10.0.0.1  r1 10.0.1.1 ──── s0 10.0.1.2/24, 10.1.0.0/16
 //! ```
 //!
-//! Every run makes a new testbed, so that it inherits no state of a former run. The ends have the
-//! router's MAC addresses. The system under test decides what the router is, and whether its
-//! devices have the addresses above.
+//! Every run makes a new testbed, so it has no state of a former run. The ends know the router's
+//! MAC addresses. The system under test decides how the router works, and whether its devices have
+//! the addresses above.
 
 use std::fs::File;
 use std::path::Path;
@@ -21,7 +21,8 @@ use crate::error::{Context, Error, Result};
 use crate::netns::Namespace;
 use crate::shell;
 
-/// The names of all namespaces begin with this; the next start removes such namespaces.
+/// The names of all namespaces begin with this; at its next start the program removes such
+/// namespaces.
 const PREFIX: &str = "eub-";
 const LOCK: &str = "/run/lock/europa-bench.lock";
 
@@ -38,7 +39,7 @@ pub(crate) const MAC: [[u8; 6]; 4] =
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Offloads {
-    /// The defaults, and GRO, without which a veth refuses redirected frames.
+    /// The defaults, and GRO: without it a veth refuses redirected frames.
     Default,
     /// Neither checksums nor segmentation nor GRO.
     Off,
@@ -167,13 +168,14 @@ impl Testbed {
     }
 }
 
-/// A lock that is held as long as the value lives: two benchmarks at a time disturb each other.
+/// A lock that is held as long as the value exists: two benchmarks at the same time would disturb
+/// each other.
 pub(crate) fn only_one() -> Result<Flock<File>> {
     let file = File::create(LOCK).context(format!("creating {LOCK}"))?;
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| Error::NotAlone)
 }
 
-/// Removes what an earlier, killed benchmark left behind.
+/// Removes the remains of an earlier, killed benchmark.
 pub(crate) fn remove_leftovers() {
     let Ok(entries) = Path::new("/run/netns").read_dir() else { return };
     for entry in entries.flatten() {

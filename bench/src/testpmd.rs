@@ -1,4 +1,4 @@
-//! DPDK's testpmd, where Debian's package is installed: two of them over memif, or one between two
+//! DPDK's testpmd, if Debian's package is installed: two processes over memif, or one between two
 //! devices over AF_XDP.
 
 use std::path::Path;
@@ -17,12 +17,12 @@ use crate::testbed::{MAC, OTHER_CORE, SENDER_CORE, Testbed, format_mac};
 const PROGRAM: &str = "dpdk-testpmd";
 /// Time after the start whose figures do not count. testpmd prints figures once a second.
 const STARTS: Duration = Duration::from_millis(5000);
-/// testpmd forwards when it prints this for the first time.
+/// testpmd forwards once it has printed this.
 const READY: &str = "NIC statistics";
 /// Time limit of testpmd's start, and of its end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Checks whether testpmd can be measured here; the error says why not.
+/// Checks whether testpmd can be measured here; the error contains the reason if not.
 pub(crate) fn available() -> std::result::Result<(), String> {
     match shell::exists(PROGRAM) {
         true => Ok(()),
@@ -30,7 +30,7 @@ pub(crate) fn available() -> std::result::Result<(), String> {
     }
 }
 
-/// Checks whether testpmd can forward over AF_XDP here; the error says why not.
+/// Checks whether testpmd can forward over AF_XDP here; the error contains the reason if not.
 pub(crate) fn knows_af_xdp() -> std::result::Result<(), String> {
     const LIBRARY: &str = "librte_net_af_xdp";
     available()?;
@@ -38,7 +38,7 @@ pub(crate) fn knows_af_xdp() -> std::result::Result<(), String> {
         Ok(libraries) if !libraries.contains(LIBRARY) => {
             Err(format!("DPDK's {LIBRARY} is not installed (Debian: librte-net-af-xdp23)"))
         }
-        // If the check is impossible, testpmd reports the error.
+        // If the check itself is impossible, testpmd will report the error.
         _ => Ok(()),
     }
 }
@@ -113,7 +113,7 @@ fn rates(text: &str, word: &str) -> Vec<f64> {
 pub(crate) struct Running(Child);
 
 impl Running {
-    /// Ends testpmd regularly: it then prints its figures and detaches its programs.
+    /// Ends testpmd in order: it then prints its figures and detaches its programs.
     pub(crate) fn end(mut self) -> Result<()> {
         let pid = i32::try_from(self.0.id()).unwrap_or(i32::MAX);
         kill(Pid::from_raw(pid), Signal::SIGINT).context("ending testpmd")?;

@@ -1,5 +1,5 @@
-//! Lists the classes of the library: each file that begins with the page of an element has the
-//! element's class. The first line of a folder's `mod.rs` is the category of the classes there.
+//! Lists the classes of the library. A source file that begins with an element's page holds that
+//! element's class. The first line of a folder's `mod.rs` is the category of the classes in it.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -21,7 +21,7 @@ fn sources(folder: &Path, into: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// The heading that the first line of a source has.
+/// The heading in the first line of a source.
 fn heading(path: &Path, mark: &str) -> io::Result<Option<String>> {
     let text = fs::read_to_string(path)?;
     Ok(text.lines().next().and_then(|line| line.strip_prefix(mark)).map(str::to_owned))

@@ -11,12 +11,12 @@ fn main() {
         .join("../../bpf")
         .canonicalize()
         .expect("the repository has a folder bpf/");
-    // Debian keeps asm/types.h in a folder of the machine's architecture, which clang
-    // does not search when it compiles for eBPF.
+    // Debian keeps asm/types.h in a folder for the machine's architecture. clang does not search
+    // this folder when it compiles for eBPF.
     let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
     let headers = format!("-I/usr/include/{arch}-linux-gnu");
     let target = if arch == "x86_64" { "-D__TARGET_ARCH_x86" } else { "-D__TARGET_ARCH_other" };
-    // Europa's own linker links the cage, so its object is embedded unchanged.
+    // Europa's own linker links the cage, so the cage's object is embedded unchanged.
     SkeletonBuilder::new()
         .source(sources.join("cage.bpf.c"))
         .clang_args(["-mcpu=v3", "-Wall", "-Werror", target, &headers])

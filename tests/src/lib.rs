@@ -28,5 +28,5 @@ pub use leftovers::Leftovers;
 pub use namespace::Namespace;
 pub use node::{Counters, Node};
 pub use ping::Ping;
-pub use skip::{europa, missing, skipped};
+pub use skip::{europa, kernel_lacks, missing, patience, skipped};
 pub use stream::{Received, Sink, Stream};

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::command::{Output, Process};
 use crate::namespace::Namespace;
-use crate::skip::europa;
+use crate::skip::{europa, patience};
 
 /// No turn of the node's loop takes more CPU time than this, in microseconds. The node counts turns
 /// over its goal of 5 ms. This bound is higher, because tests run hardly optimised programs on slow
@@ -56,16 +56,17 @@ impl Node {
             instance: format!("e{}-{number}", std::process::id()),
             inside: inside.map(Namespace::path),
             folder: tempfile::tempdir().expect("a folder"),
-            longest_turn_us: LONGEST_TURN_US,
-            ledgers_checked: AtomicBool::new(std::env::var_os("EUROPA_LEDGERS").is_some()),
+            longest_turn_us: LONGEST_TURN_US * u64::from(patience()),
+            ledgers_checked: AtomicBool::new(true),
             environment: Vec::new(),
         }
     }
 
-    /// Checks at the end that every lost packet has a cause. With `EUROPA_LEDGERS` in the
-    /// environment every node is checked.
-    pub fn check_ledgers(&self) {
-        self.ledgers_checked.store(true, Ordering::Relaxed);
+    /// Leaves out the check at the end that every lost packet has a cause, for the printed reason
+    /// `why`: its equations cannot hold in this test.
+    pub fn leave_ledgers_out(&self, why: &str) {
+        eprintln!("{}: the counters are not checked at the end: {why}", self.instance);
+        self.ledgers_checked.store(false, Ordering::Relaxed);
     }
 
     /// The same node with another bound for the CPU time of a turn of its loop, for tests with
@@ -93,7 +94,7 @@ impl Node {
     /// Runs `europa` for this node, and ignores its result.
     #[allow(clippy::missing_panics_doc, reason = "stands at the type")]
     pub fn attempt(&self, arguments: &[&str]) -> Output {
-        self.start(arguments).wait(Duration::from_secs(90)).expect("europa ends")
+        self.start(arguments).wait(Duration::from_secs(90) * patience()).expect("europa ends")
     }
 
     /// Starts `europa` for this node.

@@ -14,6 +14,36 @@ pub fn missing(programs: &[&str]) -> Option<String> {
     Some(format!("{absent} is not installed"))
 }
 
+/// The first of these features that this kernel lacks, as a reason: `VRF`, `VXLAN`, `GRE`, `ESP`,
+/// `MPLS`, or the name of a queueing discipline.
+pub fn kernel_lacks(features: &[&str]) -> Option<String> {
+    let lacks = |feature: &&&str| !kernel_has(feature);
+    features.iter().find(lacks).map(|feature| format!("{feature} is not in this kernel"))
+}
+
+/// Tries a feature in a network namespace of its own.
+fn kernel_has(feature: &str) -> bool {
+    let attempt = match feature {
+        "VRF" => "ip link add x type vrf table 9".to_owned(),
+        "VXLAN" => "ip link add x type vxlan id 9 dstport 4789".to_owned(),
+        "GRE" => "ip link add x type gre local 10.0.0.1 remote 10.0.0.2".to_owned(),
+        "ESP" => "ip xfrm state add src 10.0.0.1 dst 10.0.0.2 proto esp spi 1 mode tunnel \
+                  enc 'ecb(cipher_null)' '' auth 'digest_null' ''"
+            .to_owned(),
+        // The kernel loads this module for nothing that `ip` does.
+        "MPLS" => "modprobe -q -a mpls_router mpls_iptunnel; test -d /proc/sys/net/mpls".to_owned(),
+        qdisc => format!("ip link set lo up; tc qdisc add dev lo root {qdisc}"),
+    };
+    crate::run(&["unshare", "--net", "sh", "-c", &attempt]).is_ok()
+}
+
+/// The factor of all waiting times: `EUROPA_PATIENCE`, or 1. Processors that a program imitates are
+/// slower than others.
+pub fn patience() -> u32 {
+    let text = std::env::var("EUROPA_PATIENCE").ok();
+    text.and_then(|text| text.parse().ok()).unwrap_or(1).max(1)
+}
+
 /// Prints that a test or a part of it was skipped. Writes past the test harness, which hides the
 /// output of tests that succeed.
 pub fn skipped(reason: &str) {

@@ -51,7 +51,6 @@ impl Net {
             lab.veth((&near, device), (&far, device)).expect("a pair");
         }
         let node = Node::new(None);
-        node.check_ledgers();
         node.up(&documents(&near, run, fast_path));
         Net { node, near, far, _lab: lab }
     }
@@ -218,4 +217,29 @@ fn a_bridge_counts_copies_and_what_stays_with_it() {
     let ledger = net.received(7);
     assert_eq!(ledger["sent"], 3);
     assert_eq!(causes(&ledger["dropped"]), expected(&[("bridge (EtherSwitch)", 4)]));
+}
+
+/// A planted fault: an element that loses packets in such a way that no counter has them.
+#[test]
+fn a_planted_loss_without_a_cause_is_found() {
+    let elements = europa_tests::europa().with_file_name("elements");
+    let fast_path = format!(
+        "  elements: {}\n  click: 'FromDevice(in) -> Vanish; FromDevice(out) -> Discard; \
+         Idle -> ToDevice(in); Idle -> ToDevice(out);'\n",
+        elements.display()
+    );
+    let net = Net::new("", &fast_path);
+    net.send(&[(&frame("88b6", ""), 5)]);
+    net.received(5);
+    let doctor = net.node.attempt(&["doctor", "--live"]);
+    assert!(!doctor.status.success(), "{}", doctor.stdout);
+    let line = "WRONG    red/r1: received 5 + made 0 + copied 0 != sent 0 + to Linux 0 + \
+                consumed 0 + dropped 0 + held 0 (5 without a cause)\n";
+    assert!(doctor.stdout.contains(line), "{}", doctor.stdout);
+    // Each end-to-end test ends with this check of its node.
+    let Net { node, _lab, .. } = net;
+    let end = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(node)));
+    let said = end.expect_err("the test of this node fails");
+    let said = said.downcast_ref::<String>().expect("a message");
+    assert!(said.contains("(5 without a cause)"), "{said}");
 }

@@ -3,9 +3,11 @@
 //! interface must be the same.
 //!
 //! `EUROPA_DIFFERENTIAL` is the number of runs, `EUROPA_SEED` the first seed. `EUROPA_KIND` is the
-//! subject, or a part of the command, of the only settings that are tried. Each [`RUNS`] seeds are
-//! a block with routers of their own; [`PAIRS`] blocks run at the same time. A message about a
-//! difference names the first seed of its block: a run that begins there repeats it.
+//! subject, or a part of the command, of the only settings that are tried; `features` tries those
+//! that need a feature which not every kernel has. Each `EUROPA_BLOCK` ([`RUNS`]) seeds are a block
+//! with routers of their own; [`PAIRS`] blocks run at the same time. A message about a difference
+//! names the first seed of its block: a run that begins there repeats it. `EUROPA_PATIENCE` is a
+//! factor of all times, for slow machines.
 
 #[path = "differential/far.rs"]
 mod far;
@@ -22,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use europa_tests::{skip_without, skipped};
+use europa_tests::{kernel_lacks, skip_without, skipped};
 use pair::Pair;
 use random::Random;
 use settings::Setting;
@@ -63,17 +65,18 @@ fn whatever_is_set_the_fast_path_does_as_linux() {
     skip_without!("sysctl", "ethtool");
     let runs = number("EUROPA_DIFFERENTIAL", USUAL);
     let first = number("EUROPA_SEED", 1);
+    let block_runs = number("EUROPA_BLOCK", RUNS).max(1);
     let next = AtomicU64::new(0);
     let outcome = Mutex::new(Outcome::default());
     std::thread::scope(|scope| {
         for _ in 0..PAIRS {
             scope.spawn(|| {
                 loop {
-                    let from = first + next.fetch_add(RUNS, Ordering::Relaxed);
+                    let from = first + next.fetch_add(block_runs, Ordering::Relaxed);
                     if from >= first + runs {
                         return;
                     }
-                    block(from..(from + RUNS).min(first + runs), &outcome);
+                    block(from..(from + block_runs).min(first + runs), &outcome);
                 }
             });
         }
@@ -104,9 +107,7 @@ fn block(seeds: std::ops::Range<u64>, outcome: &Mutex<Outcome>) {
     for seed in seeds {
         let mut random = Random::new(seed);
         let settings = choose(seed, &mut random);
-        let is = |only: &String| {
-            settings.iter().any(|one| one.set.contains(only.as_str()) || one.kind == only)
-        };
+        let is = |only: &String| settings.iter().any(|one| one.is_about(only));
         if only.as_ref().is_some_and(|only| !is(only)) {
             continue;
         }
@@ -154,11 +155,19 @@ fn choose(seed: u64, random: &mut Random) -> Vec<&'static Setting> {
     chosen
 }
 
-/// The setting and the program that it needs, if the program is not installed.
+/// The setting and what it needs, if a program is not installed or the kernel lacks a feature.
 fn lacks(setting: &'static Setting) -> Option<(&'static str, String)> {
     let is_missing = |program: &&&str| {
         europa_tests::run(&["sh", "-c", &format!("command -v {program}")]).is_err()
     };
-    let program = setting.needs.iter().find(is_missing)?;
-    Some((setting.set, format!("{program} is not installed")))
+    if let Some(program) = setting.needs.iter().find(is_missing) {
+        return Some((setting.set, format!("{program} is not installed")));
+    }
+    static KNOWN: Mutex<BTreeMap<&str, Option<String>>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let feature = setting.feature;
+    let lacking = known
+        .entry(feature)
+        .or_insert_with(|| if feature.is_empty() { None } else { kernel_lacks(&[feature]) });
+    lacking.clone().map(|why| (setting.set, why))
 }

@@ -82,7 +82,6 @@ fn a_router_gets_tcp_uncut_and_each_byte_arrives() {
     skip_without!("python3", "nstat");
     for run in ["isolated", "inline"] {
         let line = Line::new();
-        line.node.check_ledgers();
         line.node
             .up(&(ports() + &ROUTER.replace("fast_path:", &format!("run: {run}\nfast_path:"))));
         assert!(through(&line) < 0.4, "{run}: few frames came in super-packets");
@@ -116,7 +115,6 @@ fn tcp_crosses_a_link_uncut() {
     skip_without!("python3", "nstat");
     for run in ["isolated", "inline"] {
         let line = Line::new();
-        line.node.check_ledgers();
         line.node.up(&(ports() + &ROW.replace("fast_path:", &format!("run: {run}\nfast_path:"))));
         for router in ["red/r1", "red/r2"] {
             let share = through_one(&line, router);

@@ -80,7 +80,7 @@ fn longest_of(node: &Node) -> Vec<String> {
 #[ignore = "takes two minutes"]
 fn no_turn_of_the_loop_is_long() {
     skip_without!("ping");
-    let node = Node::new(None).with_turns_of(Duration::from_millis(100));
+    let node = Node::new(None);
     let step = |what: &str, begun: Instant| {
         let (long, longest) = node.turns().expect("a node");
         println!("{what}: {:.1} s, {long} long turns, {longest} us", begun.elapsed().as_secs_f64());

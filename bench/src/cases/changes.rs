@@ -66,8 +66,8 @@ fn neighbour(europa: &Europa) -> Result<()> {
     europa.with_file("apply", DOCUMENTS)
 }
 
-/// How many times the case sends a stream again if the hypervisor takes cores away: without a core,
-/// no program forwards.
+/// Most repetitions of a stream if the hypervisor takes cores away: without a core, no program
+/// forwards.
 const TRIES: u32 = 8;
 
 /// The results of the stream in each round.
@@ -77,7 +77,7 @@ struct Measured {
     interrupts: bool,
     seconds: Vec<f64>,
     streams: Vec<Stamped>,
-    /// Part of the time that the hypervisor took away, in each round.
+    /// Fraction of the time that the hypervisor took away, in each round.
     stolen: Vec<f64>,
 }
 

@@ -21,9 +21,9 @@ const SECONDS: f64 = 0.5;
 /// The two programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// The original: one packet after the other.
+    /// The original Click, which handles one packet after the other.
     Click,
-    /// FastClick, Click with batches, by Barbette and others.
+    /// FastClick, a Click with batches, by Barbette and others.
     FastClick,
 }
 
@@ -66,7 +66,7 @@ impl Click {
         self.kind.name()
     }
 
-    /// Measures the nanoseconds of a packet with these routes.
+    /// Measures the nanoseconds a packet takes with these routes.
     pub(super) fn measure(&self, routes: &[String]) -> Result<f64> {
         let dump = self.folder.path().join("frames.pcap");
         let file = self.folder.path().join("graph.click");
@@ -95,8 +95,8 @@ fn nanoseconds(text: &str) -> Option<f64> {
     Some(Spread::of(&each.collect::<Vec<f64>>())?.median)
 }
 
-/// The configuration. FastClick replays frames from memory. Click cannot: it sends copies of one
-/// frame, and draws the destination among the same number of random addresses.
+/// The configuration. FastClick replays frames from memory. Click cannot do that: it sends copies
+/// of one frame, with random destinations among the same number of addresses.
 fn configuration(kind: Kind, routes: &[String], dump: &Path) -> String {
     let source = match kind {
         Kind::FastClick => format!(

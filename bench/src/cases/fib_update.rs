@@ -1,6 +1,6 @@
 //! `fib-update`: look-ups in a full table while another thread changes its routes.
 //!
-//! The case measures `prefix-trie` behind a read-write lock in turns with Europa's tables. A batch
+//! The case alternates between Europa's tables and `prefix-trie` behind a read-write lock. A batch
 //! of look-ups takes the lock once, and so does each change.
 
 use std::hint::black_box;
@@ -28,7 +28,7 @@ use crate::statistics::Spread;
 const ROUTES: usize = 170_000;
 const ADDRESSES: usize = 1 << 20;
 const BATCH: usize = 256;
-/// Rates in changes a second; `None` is as many as possible.
+/// Rates in changes a second; `None` means as many as possible.
 const RATES: [Option<u32>; 4] = [Some(0), Some(10_000), Some(100_000), None];
 const SYSTEMS: [&str; 2] = ["europa", "prefix-trie, RwLock"];
 
@@ -59,7 +59,7 @@ impl Measured {
 /// A route in the form of each table.
 type Route<T> = (<T as RouteTable>::Prefix, (<T as RouteTable>::Address, u8));
 
-/// Numbers that look random and are the same every time (xorshift64).
+/// Pseudo-random numbers that are the same in every run (xorshift64).
 struct Random(u64);
 
 impl Random {
@@ -139,7 +139,7 @@ where
     let mut reader = table.reader();
     let mut batches = addresses.chunks_exact(BATCH).cycle();
     let mut hops = [0; BATCH];
-    // Changes continue where the former round stopped, and so add removed routes again.
+    // Changes continue where the last round stopped, and so add removed routes again.
     let mut counts = [0; 2];
     let mut all = Vec::new();
     for wanted in RATES {
@@ -219,7 +219,7 @@ fn hop(number: usize) -> NextHop {
 
 /// The next change: a route, and its new next hop; `None` removes the route.
 fn step<'a, R>(count: &mut usize, routes: &'a [R]) -> (Option<&'a R>, Option<NextHop>) {
-    // A step without a common factor visits all routes, in no order.
+    // A step without a common factor visits all routes, in an irregular order.
     let at = (*count / 3).wrapping_mul(104_729) % routes.len().max(1);
     let next_hop = match *count % 3 {
         0 => None,
@@ -277,7 +277,7 @@ fn measure(
     })
 }
 
-/// Pins this thread to a core, if the machine has that core.
+/// Binds this thread to a core, if the machine has that core.
 fn stay_on(core: usize) {
     let mut cores = CpuSet::new();
     if cores.set(core).is_ok() {

@@ -1,5 +1,5 @@
-//! Part of `filters`: rules change over the REST interface while packets pass. Measures changes a
-//! second, the losses of a stream meanwhile, and the highest rate.
+//! Part of `filters`: rules change over the REST interface while packets pass. It measures changes
+//! a second, the losses of a stream meanwhile, and the highest rate.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use crate::systems::europa::{DOCUMENTS, Europa, SOCKET, on_testbed};
 
 /// Rules that are installed all the time.
 const STANDING: u32 = 100_000;
-/// Number of rules that a request removes, and the same number that it adds.
+/// Number of rules that a request removes; it adds the same number.
 const BATCH: u32 = 5000;
 /// Changes a second in the scene with a fixed rate: rules added and removed.
 const PACED: f64 = 100_000.0;
@@ -54,7 +54,7 @@ const SCENES: [(&str, Changes); 4] = [
 #[derive(Serialize)]
 pub(super) struct Measured {
     scene: &'static str,
-    /// Changes a second beside a stream at half the highest rate.
+    /// Changes a second during a stream at half the highest rate.
     changes_a_second: Vec<f64>,
     /// Changes a second while packets arrive at the highest rate.
     changes_in_flood: Vec<f64>,
@@ -138,7 +138,7 @@ fn scene(
         let half = *half.get_or_insert(highest.delivered_pps / 2.0);
         one.highest.push(highest);
         one.changes_in_flood.extend(rules.a_second());
-        // The rest of the flood drains during this time.
+        // The remaining packets of the flood drain during this time.
         interrupt::sleep(Duration::from_millis(200))?;
         let paced = load.clone().at(half as u64);
         let stream = rules.meanwhile(|| {

@@ -1,4 +1,4 @@
-//! `filters`: look-ups among 100,000 ternary rules like ClassBench's, and changes meanwhile.
+//! `filters`: look-ups among 100,000 ternary rules like those of ClassBench, and changes meanwhile.
 //!
 //! An example of `europa-filter`, run as a separate program, measures look-ups; `filter_changes.rs`
 //! measures changes while packets are forwarded.

@@ -1,6 +1,6 @@
 //! `graph`: the element graph of the IPv4 router, without devices, on one core.
 //!
-//! The graph is an example of `europa-elements`, run as a program of its own.
+//! The graph is an example of `europa-elements`, run as a separate program.
 
 use std::io::Write;
 
@@ -18,7 +18,7 @@ use crate::shell;
 use crate::statistics::Spread;
 
 const ROUTES: usize = 170_000;
-/// A number of routes that no table has.
+/// A number above that of any table's routes.
 const ALL: usize = 2_000_000;
 /// The routes of the small table, as in the example.
 const TWO: [&str; 2] = ["10.1.0.0/16", "10.2.0.0/16"];
@@ -30,7 +30,7 @@ struct Figure {
     routes: u32,
     /// The whole time for each packet.
     ns_per_packet: f64,
-    /// The same in the quickest tenth of a run: the speed of the machine in its fast state.
+    /// The same in the quickest tenth of a run: the speed of an undisturbed core.
     least_ns: f64,
     /// The part of the time that source and sink take.
     ends_ns: f64,
@@ -191,7 +191,8 @@ struct Reference {
     ns_per_packet: Vec<f64>,
 }
 
-/// Europa in batches of 256 beside the references: the same elements, source and sink included.
+/// Compares Europa in batches of 256 with the references: the same elements, including source and
+/// sink.
 fn beside(runs: &[Vec<Figure>], references: &[Reference]) -> Option<Table> {
     let columns = [
         ("system", Align::Left),

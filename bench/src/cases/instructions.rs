@@ -21,7 +21,7 @@ use crate::shell;
 
 const PROFILE: &str = env!("EUROPA_BENCH_PROFILE");
 const COMPILER: &str = env!("EUROPA_BENCH_COMPILER");
-/// A loop may have this part more instructions than the committed count.
+/// The fraction by which a loop's instructions may exceed the committed count.
 const MAY_GROW: f64 = 0.05;
 
 /// The counts of one profile.

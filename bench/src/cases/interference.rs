@@ -1,7 +1,7 @@
 //! `interference`: how long a tenant waits for its changes while another tenant attacks.
 //!
-//! The other tenant's programs change rules without pause, request them, print, fork and ignore
-//! signals. They run in its slow path. Both scenes are measured in turns.
+//! The other tenant's programs continuously change rules, send requests, print, fork and ignore
+//! signals. They run in its slow path. The case alternates between both scenes.
 
 use std::time::{Duration, Instant};
 
@@ -117,7 +117,8 @@ fn measure(europa: &mut Europa, disturbed: bool, times: usize, waits: &mut Waits
         waits.apply_ms.push(timed(&|| europa.with_file("apply", &with(number % 2 == 0)))?);
         waits.restart_ms.push(timed(&|| europa.call(&["restart", "good/r"]))?);
         waits.recovery_ms.push(timed(&|| europa.kill_router("good/r"))?);
-        // A repeatedly killed router is restarted later and later; `restart` resets the delay.
+        // A router that is killed repeatedly is restarted with growing delays; `restart` resets the
+        // delay.
         europa.call(&["restart", "good/r"])?;
     }
     Ok(())

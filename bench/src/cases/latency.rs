@@ -38,12 +38,12 @@ const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 /// Round trips of one system, in microseconds.
 #[derive(Serialize, Default)]
 struct Measured {
-    /// Round trips with one request a second, of all runs together.
+    /// Round trips at one request a second, of all runs together.
     now_and_then_us: Vec<f64>,
-    /// Requests one after the other: the percentiles of each run's round trips.
+    /// Requests one after the other: percentiles of the round trips of each run.
     closed_loop_us: Vec<[f64; PERCENTILES.len()]>,
     lost: u64,
-    /// One-way delays, while packets arrive at a rate that every system can forward.
+    /// One-way delays while packets arrive at a rate that every system can forward.
     loaded: Vec<Stamped>,
 }
 
@@ -216,7 +216,7 @@ fn run_once(system: &mut dyn System, options: &Options) -> Result<Measured> {
     })
 }
 
-/// Sends requests for a time, with a pause between an answer and the next request. Returns the
+/// Sends requests for some time, with a pause between an answer and the next request. Returns the
 /// round trips in microseconds, and the number of requests without an answer.
 fn round_trips(testbed: &Testbed, duration: Duration, pause: Duration) -> Result<(Vec<f64>, u64)> {
     let answers = testbed.sink.within(|| socket(DESTINATION))?;

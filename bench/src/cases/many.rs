@@ -1,5 +1,5 @@
-//! Many routers on one pair of ports, distinguished by Ethernet addresses that end in their
-//! numbers, for `scale` and `pool-size`.
+//! Many routers on one pair of ports for `scale` and `pool-size`; their Ethernet addresses end in
+//! their numbers.
 
 use std::fmt::Write as _;
 
@@ -63,7 +63,7 @@ pub(super) fn lay_streams(testbed: &Testbed, routers: u32) -> Result<()> {
     streams::lay(testbed, routers, macs)
 }
 
-/// Jain's index: 1 if all have the same share, 1/n if one of n has everything.
+/// Jain's index: 1 if all have the same share, 1/n if only one of n gets packets.
 pub(super) fn fairness(counts: &[u64]) -> f64 {
     let sum: f64 = counts.iter().map(|count| *count as f64).sum();
     let squares: f64 = counts.iter().map(|count| (*count as f64).powi(2)).sum();

@@ -1,5 +1,5 @@
 //! `policing`: the cost of a frame that the receive program drops because its slice has used up its
-//! rate. Compared with an XDP program that only counts and drops, and with frames that pass.
+//! rate. It is compared with an XDP program that only counts and drops, and with frames that pass.
 //!
 //! The case measures twice under full load: by the busy time of all cores, then by the kernel's own
 //! clock around the program (`kernel.bpf_stats_enabled`).
@@ -25,7 +25,7 @@ use crate::systems::System as _;
 use crate::systems::europa::{DOCUMENTS, Europa, on_testbed};
 use crate::testbed::Testbed;
 
-/// Makes the kernel read the clock before and after each program.
+/// The file that makes the kernel read the clock before and after each program.
 const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
 /// Largest valid difference between the halves of a run.
 const HALVES_MAY_DIFFER: f64 = 0.10;
@@ -61,7 +61,7 @@ struct Measured {
     program: &'static str,
     /// Time in the program for each frame.
     program_ns: Vec<f64>,
-    /// CPU time of all cores for each frame at the highest rate, sending included.
+    /// CPU time of all cores for each frame at the highest rate, including that of sending.
     cpu_ns: Vec<f64>,
     offered_pps: Vec<f64>,
     /// Share of packets that reached the sink at the highest rate.
@@ -82,7 +82,7 @@ impl Counting {
 
 impl Drop for Counting {
     fn drop(&mut self) {
-        // No caller can get this error, and a kernel that continues to count still works.
+        // No caller can receive this error, and a kernel that continues to count does no harm.
         let _ = fs::write(SWITCH, self.0.trim());
     }
 }

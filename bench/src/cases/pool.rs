@@ -1,5 +1,5 @@
 //! `pool`: packets pass from a source over a packet pool to an isolated router and back to a sink,
-//! without devices, on two cores. Two of DPDK's testpmd over memif are measured beside it.
+//! without devices, on two cores. Two of DPDK's testpmd over memif are measured for comparison.
 //!
 //! This program is source and sink. Like the receive program, it takes a free slot, copies a frame
 //! into it and puts it into the receive ring. Like the transmit program, it takes slots out of the
@@ -54,8 +54,8 @@ const CONFIGURATIONS: [(&str, &str); 2] = [
 const REST: &str = "FromDevice(out) -> Discard; Idle -> ToDevice(in);\n";
 const TESTPMD: &str = "two testpmd over memif";
 
-/// The result of one system: million packets a second, and the part of the time that the hypervisor
-/// took.
+/// The result of one system: million packets a second, and the fraction of the time that the
+/// hypervisor took.
 #[derive(Serialize)]
 struct Measured {
     system: &'static str,
@@ -177,7 +177,7 @@ fn report(measured: &[Measured], notes: Vec<String>) -> Outcome {
     }
 }
 
-/// The given program, or the one that was built together with this program.
+/// The given program, or the one built together with this program.
 fn program(options: &Options) -> Option<PathBuf> {
     let beside = || {
         let path = std::env::current_exe().ok()?.with_file_name("europa");
@@ -187,7 +187,7 @@ fn program(options: &Options) -> Option<PathBuf> {
 }
 
 /// Measures packets a second through a router with this configuration. Also returns whether both
-/// halves agree.
+/// halves of the run agree.
 fn forward(program: &Path, configuration: &str, time: Duration) -> Result<(f64, bool)> {
     // A separate thread measures, because it pins itself to a core.
     let ends = std::thread::scope(|scope| {
@@ -342,7 +342,7 @@ impl Router {
             grants: Vec::new(),
             inline: None,
         }));
-        // This router never sleeps, so no doorbell wakes it, and no other node takes it over.
+        // This router never sleeps, so it needs no doorbell, and no other node adopts it.
         let waker = memory(c"waker", 2 * 4096)?;
         let status = memory(c"status", 4096)?;
         let (wake, wake_end) = nix::unistd::pipe().context("a pipe")?;
@@ -372,7 +372,7 @@ impl Router {
 
 impl Drop for Router {
     fn drop(&mut self) {
-        // The router may have ended by itself.
+        // The router may already have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

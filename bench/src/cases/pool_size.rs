@@ -70,7 +70,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     for slots in SIZES.map(|power| 1 << power) {
         match refusal(slots, options)? {
             Some(why) => refused.push(Refused { slots, why }),
-            // A quick run leaves every second size out, but not the largest.
+            // A quick run skips every second size, but not the largest.
             None if options.quick && (LARGEST - slots.ilog2()) % 2 == 1 => {}
             None => all.extend(ROUTERS.map(|routers| Measured {
                 slots: Some(slots),
@@ -95,7 +95,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     Ok(report(&all, &refused, &ends, options))
 }
 
-/// The reason why no router may have a pool of this size, if there is one.
+/// The reason why a router may not have a pool of this size; `None` if it may.
 fn refusal(slots: u32, options: &Options) -> Result<Option<String>> {
     let documents = documents(Kind::Isolated, 1, slots);
     match on_testbed(options, |_, europa| europa.up_with(&documents)) {

@@ -1,4 +1,4 @@
-//! `preemption`: how long a router waits for a core that eight routers compete for.
+//! `preemption`: how long a router waits for a core for which eight routers compete.
 //!
 //! Substitutes for routers poll the clock in control groups like those of slices. A gap between two
 //! readings is the time that a packet would wait.
@@ -23,7 +23,7 @@ const INSTANCE: &str = "bench-preemption";
 const ROUTERS: usize = 8;
 /// Shorter gaps are interrupts.
 const GAP: Duration = Duration::from_micros(50);
-/// The node's settings for a slice that reserves CPU, and for others.
+/// The node's period for slices that reserve CPU, and for others.
 const PERIOD: Duration = Duration::from_millis(5);
 const RESERVED: u64 = 10_000;
 const ORDINARY: u64 = 100;
@@ -46,8 +46,7 @@ struct Measured {
     gaps_ms: Vec<f64>,
 }
 
-/// Polls the clock for this time after a signal. Prints its time on the core in nanoseconds, and
-/// each gap.
+/// Polls the clock for this time after a signal. Prints its CPU time in nanoseconds, and each gap.
 pub(crate) fn poll(time: Duration) -> Result<()> {
     let cpu = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).context("CPUs")?;
     let first = (0..nix::sched::CpuSet::count()).find(|at| cpu.is_set(*at).unwrap_or(false));
@@ -101,7 +100,7 @@ fn limits(thousandths: Option<u32>) -> Limits {
     }
 }
 
-/// Parses the result of one router: its part of the core, and gaps in milliseconds.
+/// Parses the result of one router: its fraction of the core, and gaps in milliseconds.
 fn saw(text: &str, time: Duration) -> (f64, Vec<f64>) {
     let mut numbers = text.split_whitespace().filter_map(|word| word.parse::<f64>().ok());
     let used = numbers.next().unwrap_or_default();

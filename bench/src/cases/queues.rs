@@ -1,9 +1,9 @@
 //! `queues`: the cost of a packet in the queue manager, compared with a plain first-in-first-out
 //! queue.
 //!
-//! Statistics are counted in memory that is mapped and shared, as the switch's are, and packets
-//! arrive in batches with prefetching, as in the switch's intake. The cost of the loop itself, with
-//! the packets' lengths and numbers, is measured without a tree and subtracted.
+//! Statistics are counted in memory that is mapped and shared, as in the switch. Packets arrive in
+//! batches with prefetching, as in the switch's intake. The cost of the loop itself, with the
+//! packets' lengths and numbers, is measured without a tree and subtracted.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -28,12 +28,12 @@ use crate::statistics::Spread;
 /// Packets of one run.
 const PACKETS: usize = 1 << 19;
 const BATCH: usize = 64;
-/// Least packets that wait in each queue, where queues are full.
+/// Least number of packets that wait in each queue in runs with full queues.
 const FULL: usize = 4;
-/// Distance of prefetches, as in the switch's intake.
+/// Number of packets ahead for which memory is prefetched, as in the switch's intake.
 const SOON: usize = 4;
 const LATER: usize = 12;
-/// Queues, and slices that have them.
+/// Numbers of queues, and of slices that contain them.
 const TREES: [(usize, usize); 3] = [(10, 5), (1000, 10), (65_536, 64)];
 
 /// The result of one number of queues; 0 stands for a plain queue.
@@ -74,7 +74,7 @@ fn words(settings: Settings) -> Result<Words> {
     Ok(Words(Mapping::new(&file, bytes).context("memory for statistics")?))
 }
 
-/// A tree with an unreachable rate, and its queues in an order without locality in caches.
+/// A tree with an unreachable rate, and its queues in an order that gives caches no locality.
 fn tree(
     queues: usize,
     slices: usize,
@@ -157,7 +157,7 @@ fn nothing(ids: &[Id], out: &mut Vec<Due>) -> f64 {
     ns_per_packet(start, passed)
 }
 
-/// Keeps queues full: one packet enters for each that leaves, and no queue is ever empty.
+/// Keeps queues full: one packet enters for each that leaves, so no queue is ever empty.
 fn full(tree: &mut Tree, ids: &[Id], now: &mut u64, out: &mut Vec<Due>) -> f64 {
     for round in 0..depth(ids.len()) {
         for (at, id) in ids.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! `scale`: one, ten, a hundred, a thousand routers on one pair of ports.
 //!
-//! All of them get the same load, in random order, so that most packets are alone in their batch;
+//! All routers get the same load, in random order, so that most packets are alone in their batch;
 //! then a TCP stream passes each router. The rate of all routers is compared with the rate of one
 //! router in the same run.
 
@@ -38,12 +38,13 @@ struct Measured {
     delivered_pps: Vec<f64>,
     /// Jain's index of the routers' forwarded packets.
     fairness: Vec<f64>,
-    /// CPU time of all cores for each packet, generator and sink included.
+    /// CPU time of all cores for each packet, including that of generator and sink.
     cpu_ns: Vec<f64>,
     /// Sum over all TCP streams, one through each router.
     tcp_bps: Vec<f64>,
     tcp_fairness: Vec<f64>,
-    /// Memory of each router beside its pool: of its process, or its part of the switch's.
+    /// Memory of each router without its pool: that of its process, or its part of the switch's
+    /// memory.
     each_kb: Vec<f64>,
     /// Time from the start of a router's process or graph until it runs: the median of all routers.
     start_ms: Vec<f64>,
@@ -57,7 +58,7 @@ impl Measured {
     }
 }
 
-/// Numbers of processes with records.
+/// Pids of processes that the node has recorded.
 fn processes(kind: &str) -> Vec<u32> {
     let entries = fs::read_dir(KEPT).into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| {
@@ -67,7 +68,7 @@ fn processes(kind: &str) -> Vec<u32> {
     pids.collect()
 }
 
-/// A process's private memory. Pools count as files.
+/// A process's private memory. Pools count as files, so they are not included.
 fn memory_kb(pid: u32) -> Result<f64> {
     let path = format!("/proc/{pid}/smaps_rollup");
     let text = fs::read_to_string(&path).context(path)?;

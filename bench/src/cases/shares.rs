@@ -21,19 +21,20 @@ use crate::systems::europa::{DOCUMENTS, Europa, on_testbed};
 /// The port's rate while four slices share it.
 const RATE_MBITS: f64 = 200.0;
 /// A slice, its reservation, and its expected rate in Mb/s. Of 200 Mb/s, 100 are guaranteed and 20
-/// are a cap. The rest is five parts. The guaranteed slice also gets one of them.
+/// go to the capped slice. The remaining 80 are divided into five parts; one of them also goes to
+/// the guaranteed slice.
 const SLICES: [(&str, &str, f64); 4] = [
     ("red", "weight: 3", 48.0),
     ("green", "weight: 1", 16.0),
     ("blue", "guarantee: 100Mb/s", 116.0),
     ("grey", "weight: 100, cap: 20Mb/s", 20.0),
 ];
-/// Frames of 64 to 9,000 bytes, more than any slice gets.
+/// Frames of 64 to 9,000 bytes, more than any slice may send.
 const MIXED: &str = "s :: RoundRobinSched -> FRAME -> ToDevice(out);
     RatedSource(LENGTH 50, RATE 20000) -> Queue(50) -> [0]s;
     RatedSource(LENGTH 8980, RATE 4000) -> Queue(50) -> [1]s;
     RatedSource(LENGTH 1400, RATE 20000) -> Queue(50) -> [2]s;";
-/// 2,000 frames a second, 3.4 Mb/s of a guarantee of 10.
+/// 2,000 frames a second: 3.4 Mb/s of a guarantee of 10 Mb/s.
 const VOICE: &str = "RatedSource(LENGTH 200, RATE 2000) -> Queue -> FRAME -> ToDevice(out);";
 /// Time between two readings of the slices' bytes.
 const SECOND: Duration = Duration::from_secs(1);
@@ -52,7 +53,7 @@ struct Voice {
     dropped: u64,
     /// Time below which 99 of 100 packets waited: a power of two.
     waited_p99_ns: u64,
-    /// Frames a second of the flood: sent by the generator, and let through by the port.
+    /// Frames a second of the flood: sent by the generator, and forwarded by the port.
     offered_pps: f64,
     flood_pps: f64,
 }
@@ -78,7 +79,7 @@ fn shared() -> String {
             .collect::<String>()
 }
 
-/// Two routers: that of the other cases, which gets the flood, and one with a guarantee.
+/// Two routers: that of the other cases, which gets the flood, and a router with a guarantee.
 fn flooded() -> String {
     let port = "device: r1\nnamespace: eub-rtr\n";
     DOCUMENTS.replace(port, &format!("{port}rate: 1Gb/s\n"))

@@ -34,7 +34,7 @@ struct Scene {
     pool: usize,
     /// Frames of one run: as many as the pool has free slots.
     frames_of_a_run: u32,
-    /// Whether the program has to look for partial checksums.
+    /// Whether the program has to check for partial checksums.
     partial_checksums: bool,
 }
 
@@ -48,7 +48,8 @@ const KICKS: [u32; 2] = [256, 1024];
 /// Smallest share of sent frames that must arrive for valid figures.
 const LEAST_ARRIVED: f64 = 0.99;
 
-/// Nanoseconds for each frame of Europa's program and of the minimal program, one of each a round.
+/// Nanoseconds for each frame in Europa's program and in the minimal program, one value of each a
+/// round.
 #[derive(Default, Serialize)]
 struct Beside {
     europa: Vec<f64>,
@@ -62,7 +63,7 @@ impl Beside {
         self.bare.extend(Spread::of(bare).map(|spread| spread.median));
     }
 
-    /// The additional cost of Europa's program, round by round.
+    /// The additional cost of Europa's program in each round.
     fn more(&self) -> Spread {
         let differences: Vec<f64> =
             self.europa.iter().zip(&self.bare).map(|(one, other)| one - other).collect();

@@ -1,4 +1,4 @@
-//! The sweep: offered load from a tenth of a system's own peak to twice that.
+//! The sweep: offered load from a tenth of a system's own peak to twice the peak.
 
 use serde::Serialize;
 
@@ -14,8 +14,8 @@ use crate::systems::{Arrangement, System};
 const FRACTIONS: [f64; 11] = [0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0];
 const FRACTIONS_QUICK: [f64; 5] = [0.25, 0.75, 1.0, 1.5, 2.0];
 
-/// A load above this multiple of the peak counts as twice the peak: peaks of two runs differ a
-/// little.
+/// A load above this multiple of the peak counts as twice the peak: the peaks of two runs differ
+/// slightly.
 const TWICE: f64 = 1.8;
 
 /// Delivered rate over offered load, of one system in one arrangement.
@@ -52,9 +52,9 @@ impl Curve {
         self.points.iter().map(Point::delivered).fold(0.0, f64::max)
     }
 
-    /// The values at the lowest load that is twice the peak, or at the highest load if none is.
-    /// They are the offered load as a multiple of the peak, and the delivered rate as a share of
-    /// the peak.
+    /// The point at the lowest load that is twice the peak, or at the highest load if none is. Its
+    /// values are the offered load as a multiple of the peak, and the delivered rate as a fraction
+    /// of the peak.
     fn overload(&self) -> Option<(f64, f64)> {
         let peak = self.peak();
         let by_load = |a: &&Point, b: &&Point| a.offered().total_cmp(&b.offered());
@@ -127,7 +127,7 @@ pub(super) fn kept(curves: &[Curve], system: &str) -> String {
         .map_or("–".to_owned(), |(times, kept)| format!("{kept:.2} at {times:.1} ×"))
 }
 
-/// The meaning of the sweep's figures.
+/// Explains the sweep's figures.
 pub(super) fn notes(curves: &[Curve]) -> Vec<String> {
     let arrangements: Vec<String> =
         curves.iter().map(|curve| format!("{} ({})", curve.system, curve.arrangement)).collect();

@@ -18,7 +18,7 @@ use crate::statistics::Spread;
 use crate::systems::System;
 use crate::testbed::{Offloads, Testbed};
 
-/// The measured cases: streams at a time, and the offloads of hosts and ports.
+/// The measured cases: number of streams, and offloads of hosts and ports.
 const KINDS: [(u32, Offloads); 4] =
     [(1, Offloads::Default), (1, Offloads::Off), (8, Offloads::Default), (8, Offloads::Off)];
 
@@ -27,7 +27,7 @@ const KINDS: [(u32, Offloads); 4] =
 struct Measured {
     system: &'static str,
     rates: Vec<Rates>,
-    /// Part of the time that the hypervisor took away, in each run.
+    /// Fraction of the time that the hypervisor took away, in each run.
     stolen: Vec<f64>,
 }
 

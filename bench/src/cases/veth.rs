@@ -62,13 +62,13 @@ impl Measured {
         Self { system: system.name(), arrangements }
     }
 
-    /// The fastest arrangement, whose figures count.
+    /// The fastest arrangement, whose figures are reported.
     pub(super) fn best(&self) -> Option<&Arranged> {
         let rate = |one: &&Arranged| one.rate().median;
         self.arrangements.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))
     }
 
-    /// CPU time per packet in the arrangement that needs least.
+    /// CPU time for each packet in the arrangement that needs least.
     fn least_cpu_ns(&self, ends: &Ends) -> Spread {
         let costs = self.arrangements.iter().map(|one| one.cpu_ns(ends));
         costs.min_by(|a, b| a.median.total_cmp(&b.median)).unwrap_or_default()
@@ -105,7 +105,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Programs in kernel routers beside the same ones attached natively, and an isolated router.
+/// Measures programs in kernel routers, and the same programs attached natively.
 pub(super) fn run_xdp(options: &Options, progress: &Progress) -> Result<Outcome> {
     let systems = ["xdp-redirect", "europa-kernel", "xdp-router", "europa-kernel-router", "europa"];
     let mut outcome = run(&options.only(&systems), progress)?;
@@ -251,7 +251,7 @@ fn notes(measured: &[Measured], missing: &[Missing], curves: &[Curve], ends: &En
     notes
 }
 
-/// Lists the repeated runs, and the times when the hypervisor took CPU time away.
+/// Lists the repeated runs, and the times that the hypervisor took away.
 fn distrust(measured: &[Measured]) -> Vec<String> {
     let mut notes = Vec::new();
     for one in measured {

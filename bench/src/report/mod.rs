@@ -49,7 +49,7 @@ impl Chart {
     }
 }
 
-/// Formats 1 234 567 as `1 234`: thousands, with a thin gap.
+/// Formats 1 234 567 as `1 234`: thousands, grouped by thin spaces.
 pub(crate) fn thousands(value: f64) -> String {
     let digits = format!("{:.0}", value / 1e3);
     let mut text = String::new();

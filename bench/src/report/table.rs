@@ -1,4 +1,4 @@
-//! Tables: for the terminal and for Markdown.
+//! Tables for the terminal and for Markdown.
 
 use std::fmt::Write as _;
 

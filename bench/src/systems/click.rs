@@ -25,7 +25,7 @@ pub(crate) struct Click {
     running: Option<Running>,
 }
 
-/// A process with its file, and the program that keeps Linux from forwarding the same packets.
+/// A process with its file, and a program that prevents Linux from forwarding the same packets.
 struct Running {
     child: Child,
     _file: NamedTempFile,
@@ -33,13 +33,13 @@ struct Running {
 }
 
 impl Click {
-    /// The original: one packet after the other.
+    /// The original Click, which handles one packet after the other.
     pub(crate) fn original(options: &Options) -> Self {
         let program = options.click.clone().or_else(|| shell::find("click"));
         Self { name: "click", program, running: None }
     }
 
-    /// FastClick, with batches, by Barbette and others.
+    /// FastClick, a Click with batches, by Barbette and others.
     pub(crate) fn fast(options: &Options) -> Self {
         let program = options.fastclick.clone().or_else(|| shell::find("fastclick"));
         Self { name: "fastclick", program, running: None }
@@ -98,8 +98,8 @@ impl System for Click {
         std::fs::write(file.path(), configuration()).context("a file for Click")?;
         let said = tempfile::NamedTempFile::new().context("a file for what Click says")?;
         let output = || said.reopen().context("a file for what Click says");
-        // After Click has got its copy, Linux would look up a route and drop the packet. Dropping
-        // here is cheaper; Click does the same where iptables exists.
+        // After Click has got its copy, Linux would look up a route and drop the packet. This
+        // program drops it earlier, at less cost; Click uses iptables for this if it is installed.
         let taken = Sink::attach_to(&testbed.router, "r0", Hook::Tcx, Checks::default())?;
         let child = Command::new("ip")
             .args(["netns", "exec", testbed.router.name(), "taskset", "-c"])

@@ -1,4 +1,4 @@
-//! Europa: routers with `builtin: ipv4`, in processes of their own or inside the switch.
+//! Europa: routers with `builtin: ipv4`, each in its own process or inside the switch.
 
 use std::io::Read as _;
 use std::os::unix::net::UnixStream;
@@ -24,7 +24,7 @@ pub(crate) const DOCUMENTS: &str = include_str!("europa.yaml");
 /// The same for three routers in a row.
 const CHAIN: &str = include_str!("chain.yaml");
 
-/// Name of the benchmark's node; a node of the machine's users continues to run.
+/// Name of the benchmark's node, so that a node of this machine's users continues to run.
 const INSTANCE: &str = "bench";
 /// The REST socket of the benchmark's node.
 pub(crate) const SOCKET: &str = "/run/europa/bench/node.sock";
@@ -52,7 +52,7 @@ pub(crate) struct Europa {
 }
 
 impl Europa {
-    /// The given program, or the one that was built together with this program.
+    /// The given program, or the one built together with this program.
     pub(crate) fn new(given: Option<PathBuf>) -> Self {
         Self::with(Between::Isolated, given)
     }
@@ -125,7 +125,7 @@ impl System for Europa {
     }
 
     fn setup(&mut self, _: &Testbed) -> Result<()> {
-        // If `up` fails half way, teardown must still remove its objects.
+        // If `up` fails halfway, teardown must still remove its objects.
         self.up = true;
         self.with_file("up", &self.documents())
     }
@@ -157,7 +157,7 @@ impl Europa {
         let socket = UnixStream::connect(SOCKET).context(SOCKET)?;
         let node = getsockopt(&socket, PeerCredentials).context(SOCKET)?;
         kill(Pid::from_raw(node.pid()), Signal::SIGKILL).context("killing the node")?;
-        // The socket is closed when the process has ended.
+        // The socket is closed once the process has ended.
         let _ = (&socket).read(&mut [0]);
         Ok(())
     }
@@ -219,7 +219,7 @@ pub(crate) fn on_testbed<T>(
     done.and_then(|value| torn_down.map(|()| value))
 }
 
-/// After a panic or an interruption, only this removes its objects.
+/// After a panic or an interruption, only this removes Europa's objects.
 impl Drop for Europa {
     fn drop(&mut self) {
         if self.up {

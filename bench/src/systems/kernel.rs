@@ -20,7 +20,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// The same as `xdp-router`: it asks the tables of its slow path.
+    /// The same as `xdp-router`: it looks up the tables of its slow path.
     pub(crate) fn router(given: Option<PathBuf>) -> Self {
         Self::with("europa-kernel-router", "route", 1, given)
     }

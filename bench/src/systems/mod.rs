@@ -16,13 +16,14 @@ use crate::testbed::{OTHER_CORE, Testbed};
 
 /// A system that forwards packets between `r0` and `r1` of a testbed.
 pub(crate) trait System {
-    /// Short name, as in tables and on the command line.
+    /// Short name for tables and the command line.
     fn name(&self) -> &'static str;
 
     /// The reason why the system cannot be measured here.
     fn available(&self) -> std::result::Result<(), String>;
 
-    /// The ways to distribute the work over both cores, the simplest first; the best one counts.
+    /// The ways to distribute the work over both cores, the simplest first; the best one is
+    /// reported.
     fn arrangements(&self) -> Vec<Arrangement>;
 
     /// The number by which the system lowers the TTL.
@@ -34,7 +35,7 @@ pub(crate) trait System {
     /// Starts to forward.
     fn setup(&mut self, testbed: &Testbed) -> Result<()>;
 
-    /// Stops; the testbed is removed afterwards.
+    /// Stops the system; the testbed is removed afterwards.
     fn teardown(&mut self, testbed: &Testbed) -> Result<()>;
 }
 
@@ -70,7 +71,7 @@ pub(crate) enum Placement {
     Own,
 }
 
-/// A placement and the sink that suits the system.
+/// A placement, and the sink that suits the system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Arrangement {
     /// The task of each core.
@@ -82,8 +83,7 @@ pub(crate) struct Arrangement {
 impl Arrangement {
     /// Sets up a testbed for this arrangement.
     pub(crate) fn apply(self, testbed: &Testbed) -> Result<()> {
-        // GRO delays every packet without a gain, except that NAPI threads and redirected frames
-        // need it.
+        // GRO delays every packet without a gain. Only NAPI threads and redirected frames need it.
         if self.sink == Hook::Tcx && self.placement != Placement::SinkThread {
             testbed.sink.exec("ethtool -K s0 gro off")?;
         }
@@ -95,8 +95,8 @@ impl Arrangement {
         }
     }
 
-    /// Whether the sender can offer twice the load that the router takes: no part of the router
-    /// runs on the sender's core.
+    /// Whether the sender can offer twice the load that the router can forward: this requires that
+    /// no part of the router runs on the sender's core.
     pub(crate) fn can_overload(self) -> bool {
         matches!(self.placement, Placement::RouterThread | Placement::Own)
     }

@@ -1,4 +1,4 @@
-//! All flows of a port, and whether one more fits.
+//! All flows of a port, and the decision whether one more fits.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::unit::{BytesPerSecond, Seconds};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub u64);
 
-/// The resources that may be lacking, in the order of their checks.
+/// The resources that may be missing, in the order of their checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resource {
     /// Bytes of a packet.
@@ -46,7 +46,7 @@ impl fmt::Display for Resource {
     }
 }
 
-/// The first resource that is lacking.
+/// The first resource that is missing.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("{wanted} {resource} are wanted, {left} are left")]
 pub struct Lack {
@@ -54,7 +54,7 @@ pub struct Lack {
     pub resource: Resource,
     /// The flow's demand; for delay, the resulting bound.
     pub wanted: f64,
-    /// The available rest; for delay, the promised bound.
+    /// The available amount; for delay, the promised bound.
     pub left: f64,
 }
 
@@ -91,10 +91,10 @@ impl Budget {
         &self.machine
     }
 
-    /// Admits a flow, or changes the one of this number; an error changes nothing.
+    /// Admits a flow, or changes the flow of this number; an error changes nothing.
     ///
     /// # Errors
-    /// The first resource that is lacking.
+    /// The first resource that is missing.
     pub fn admit(&mut self, id: FlowId, flow: Flow) -> Result<Need, Lack> {
         let need = self.ask(id, &flow)?;
         self.flows.insert(id, (flow, need));
@@ -104,7 +104,7 @@ impl Budget {
     /// The needs of a flow, if it fits.
     ///
     /// # Errors
-    /// The first resource that is lacking.
+    /// The first resource that is missing.
     pub fn ask(&self, id: FlowId, flow: &Flow) -> Result<Need, Lack> {
         let machine = &self.machine;
         let need = Need::of(flow, machine);
@@ -113,7 +113,7 @@ impl Budget {
         if flow.largest > machine.longest {
             return lack(Resource::Mtu, flow.largest.0, machine.longest.0);
         }
-        // Sums of f64 may be off by their last bits.
+        // Sums of f64 may be wrong in their last bits.
         if need.rate.0 > left.rate.0 + machine.rate.0 * 1e-12 {
             return lack(Resource::Rate, need.rate.0, left.rate.0);
         }
@@ -133,7 +133,7 @@ impl Budget {
         Ok(need)
     }
 
-    /// No flow's D exceeds its promised bound.
+    /// Checks that no flow's D exceeds its promised bound.
     fn check_delays(&self, id: FlowId, flow: &Flow, need: &Need) -> Result<(), Lack> {
         let others = self.flows.iter().filter(|(other, _)| **other != id);
         let all =
@@ -282,7 +282,7 @@ mod tests {
         let mut budget = Budget::new(machine);
         budget.admit(FlowId(1), flow(1e6, 1500.0, service)).unwrap();
         let first = budget.bound(FlowId(1)).unwrap();
-        // Deep buckets leave it the bound by turns, which one more flow lengthens by a packet.
+        // With deep buckets the bound by turns applies, which one more flow increases by a packet.
         budget.admit(FlowId(2), load(1e7)).unwrap();
         let second = budget.bound(FlowId(1)).unwrap();
         assert!(

@@ -91,11 +91,11 @@ impl Flow {
     }
 
     /// RFC 2212, section "Guidelines for Implementors": the longest time from a packet's arrival to
-    /// its departure where the flow gets R except for `c` bytes and `d` seconds.
+    /// its departure, if the flow gets R except for `c` bytes and `d` seconds.
     pub fn delay(&self, c: Bytes, d: Seconds) -> Seconds {
         let (rate, m) = (self.reserved(), self.largest);
         if self.peak > rate {
-            // With p without end, the middle factor is 1.
+            // If p is infinite, the middle factor is 1.
             let part = if self.peak.0.is_finite() {
                 (self.peak - rate).0 / (self.peak - self.rate).0
             } else {

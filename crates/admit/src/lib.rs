@@ -1,5 +1,6 @@
 //! Admission control: one calculation for documents and for signalling. It has no clock, no queue
-//! and no socket. The caller gives the machine's resources, and [`Budget`] decides which flows fit.
+//! and no socket. The caller states the machine's resources, and [`Budget`] decides which flows
+//! fit.
 //!
 //! | file       | concern                                                          |
 //! |------------|------------------------------------------------------------------|

@@ -9,7 +9,7 @@ pub struct Machine {
     pub rate: BytesPerSecond,
     /// The longest packet that the port sends, of any flow.
     pub longest: Bytes,
-    /// The class that all flows are in, where it is not the whole port.
+    /// The class that contains all flows, if it is not the whole port.
     pub class: Option<Class>,
     /// Slots of packet pools for flows.
     pub slots: u64,
@@ -23,19 +23,19 @@ pub struct Machine {
     pub queue_nodes: u64,
     /// When packets move.
     pub timing: Timing,
-    /// The largest D: it is promised to each guaranteed flow, and flows that would break the
-    /// promise are refused.
+    /// The largest D. It is promised to each guaranteed flow; flows that would break the promise
+    /// are refused.
     pub longest_d: Seconds,
 }
 
-/// The slice or router under which the flows' queues are.
+/// The slice or router that contains the flows' queues.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Class {
     /// Its guarantee.
     pub rate: BytesPerSecond,
-    /// Rates that are guaranteed to its siblings together.
+    /// Sum of the rates that are guaranteed to the class's siblings.
     pub siblings_rate: BytesPerSecond,
-    /// Depths of its siblings' guarantees together.
+    /// Sum of the depths of the siblings' guarantees.
     pub siblings_depth: Bytes,
     /// Number of siblings with guarantees.
     pub siblings: u32,
@@ -46,9 +46,9 @@ pub struct Class {
 pub struct Timing {
     /// The longest time between two looks at the tree.
     pub look: Seconds,
-    /// Time from handing frames to the device until it sends (the kick).
+    /// Time from passing frames to the device until the device sends them (the kick).
     pub kick: Seconds,
-    /// The bytes handed to the device ahead of the wire: the depth of the port's bucket.
+    /// The bytes passed to the device ahead of the wire: the depth of the port's bucket.
     pub ahead: Bytes,
 }
 

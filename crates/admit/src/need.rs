@@ -7,23 +7,23 @@ use crate::unit::{Bytes, BytesPerSecond, Seconds};
 /// The resources that a flow takes, and the settings of its queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Need {
-    /// Guarantee of its queue, and its part of the port.
+    /// Guarantee of the flow's queue, which is its share of the port.
     pub rate: BytesPerSecond,
-    /// Depth of the guarantee. After a delay of the bound, the queue must still have tokens for its
-    /// backlog: see [`crate::Terms`].
+    /// Depth of the guarantee. Even after a delay of the bound, the queue must have tokens for its
+    /// backlog; see [`crate::Terms`].
     pub depth: Bytes,
     /// Most bytes that wait.
     pub backlog: Bytes,
-    /// Slots for its packets, if all have the smallest size.
+    /// Slots for the flow's packets, if all have the smallest size.
     pub slots: u64,
     /// Share of a core.
     pub cores: f64,
-    /// The promised delay, with the largest D.
+    /// The promised delay, computed with the largest D.
     pub promised: Seconds,
 }
 
 impl Need {
-    /// The needs of a flow from a machine.
+    /// The resources that a flow needs from a machine.
     pub fn of(flow: &Flow, machine: &Machine) -> Self {
         let rate = flow.reserved();
         let promised = flow.delay(Bytes(0.0), machine.longest_d);
@@ -35,7 +35,7 @@ impl Need {
             rate,
             depth: backlog + flow.largest,
             backlog,
-            // Saturates: a flow with the largest number of packets fits nowhere.
+            // The conversion saturates: a flow with the largest number of packets fits nowhere.
             slots: packets.ceil() as u64,
             cores: packets_a_second * machine.packet_cost.0,
             promised,

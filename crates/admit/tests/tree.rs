@@ -1,5 +1,5 @@
-//! The bound against the tree itself, in simulated time, with neighbours that send as much as they can:
-//! no packet of a conforming flow is later than its bound.
+//! Compares the bound with the tree itself, in simulated time, with neighbours that send as much as
+//! they can: no packet of a conforming flow is later than its bound.
 
 use std::collections::VecDeque;
 
@@ -30,7 +30,8 @@ fn queue(share: Share) -> QueueSettings {
 struct Source {
     queue: Id,
     sizes: (u32, u32),
-    /// The token bucket of a conforming source, or `None` for one that always has packets waiting.
+    /// The token bucket of a conforming source; `None` for a source that always has packets
+    /// waiting.
     bucket: Option<(f64, f64)>,
     tokens: f64,
     at_ns: f64,
@@ -57,7 +58,8 @@ impl Source {
         }
     }
 
-    /// Sends all that its bucket lets pass by `now`: as early as it may, with occasional pauses.
+    /// Sends all packets that the bucket allows by `now`: as early as possible, with occasional
+    /// pauses.
     fn catch_up(
         &mut self,
         tree: &mut Tree<Packet>,
@@ -161,13 +163,13 @@ impl Scene {
         scene.filled(keeps_guarantees)
     }
 
-    /// Adds a scheduler's slices: the slice of the flows and one that floods. If the flows have
-    /// their own class, a third slice floods with a guarantee.
+    /// Adds a scheduler's slices: the slice of the flows, and a slice that floods. If the flows
+    /// have their own class, a third slice with a guarantee floods too.
     fn filled(mut self, keeps_guarantees: bool) -> Self {
         let class = self.machine.class;
         let scheduler = self.tree.add_class(Id::PORT, Share::weight(1), Limit::NONE).unwrap();
-        // The depth is the possible deficit of its flows: with a smaller depth, tokens would be
-        // lost.
+        // The depth is the possible deficit of the class's flows: with a smaller depth, tokens
+        // would be lost.
         let guarantee = rate(class.map_or(self.machine.rate, |class| class.rate), Bytes(2e6));
         let own = Share::weight(1);
         let own = if keeps_guarantees { own.guaranteed(guarantee) } else { own };
@@ -224,7 +226,7 @@ impl Scene {
         is_guaranteed: bool,
     ) -> (Source, bool) {
         let conforms = is_guaranteed && self.random.below(3) > 0;
-        // The flow's limit follows from its need: b = backlog - r·promised.
+        // The flow's parameters follow from its need: b = backlog - r·promised.
         let (rate, depth, sizes) = parameters(flow, need);
         let start = below(&mut self.random, 0.0, 5e6);
         let bucket = conforms.then_some((rate, depth));
@@ -250,7 +252,7 @@ impl Scene {
                 assert_eq!(source.waiting.pop_front(), Some(arrival));
                 source.worst_ns = source.worst_ns.max(wire_free - arrival as f64);
             }
-            // The worker looks at intervals of at most this length, often shorter.
+            // The worker looks at intervals of at most this length, and often shorter ones.
             let wait =
                 if self.random.below(2) == 0 { 1.0 } else { below(&mut self.random, 0.01, 1.0) };
             now += (timing.look.0 * SECOND * wait).floor().max(1.0);
@@ -262,7 +264,7 @@ impl Scene {
         }
     }
 
-    /// The worst delay of each conforming flow as a part of its bound.
+    /// The worst delay of each conforming flow, as a fraction of its bound.
     fn parts(&self) -> Vec<f64> {
         let bound = |source: &Source| Some(source.worst_ns / source.bound_ns?);
         self.sources.iter().filter_map(bound).collect()
@@ -297,7 +299,7 @@ fn no_packet_of_a_conforming_flow_is_later_than_its_bound() {
         }
     }
     println!("{checked} flows, the latest packet after {closest:.2} of its bound");
-    // The bound is no mere large number.
+    // The bound is tight: some delays come near to it.
     assert!(checked > 100 && closest > 0.3, "{checked} flows, {closest} of the bound");
 }
 

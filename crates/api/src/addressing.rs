@@ -1,14 +1,14 @@
 //! Generated addresses of links: always the same for the same names.
 //!
-//! A link gets them if both of its ends need addresses and have none: hosts made by Europa and
-//! routers with `builtin: ipv4`. Its /31 (RFC 3021) and /127 (RFC 6164) follow from a hash of the
-//! link's name in the slice's range. If two names collide, or the documents already use the
-//! address, the next free one is taken, in the order of the names. The end whose name sorts first
-//! has the lower address. While a link has only one end, that end has the lower address if it needs
-//! one, and the other address stays free.
+//! A link gets generated addresses if both of its ends need addresses and have none: hosts that
+//! Europa makes, and routers with `builtin: ipv4`. Its /31 (RFC 3021) and /127 (RFC 6164) follow
+//! from a hash of the link's name in the slice's range. If two names collide, or the documents
+//! already use the address, the next free one is taken, in the order of the names. The end whose
+//! name sorts first has the lower address. While a link has only one end, that end has the lower
+//! address if it needs one, and the other address stays free.
 //!
-//! Routes through such an interface that name no next hop go to the other end, and so does all
-//! traffic of a host that has no other interface and no route.
+//! A route through such an interface without a next hop leads to the other end. If a host has no
+//! other interface and no route, all its traffic goes to the other end.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -24,7 +24,7 @@ use crate::values::hash;
 /// Shared address space (RFC 6598): it is not routed between networks.
 pub(crate) const DEFAULT_IPV4: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(100, 64, 0, 0), 10);
 
-/// One end of a link: its name for sorting, and the destination of its addresses.
+/// One end of a link: its name for sorting, and the interface that gets the addresses.
 struct End {
     name: String,
     place: Place,
@@ -78,7 +78,7 @@ pub(crate) fn assign(documents: &mut Documents) -> Vec<(String, String)> {
         }
         let document = documents.links.iter().find(|link| *link.name.value == *name);
         let addressing = document.and_then(|link| link.addresses).map(|a| a.value);
-        // The other end of a tunnel is unknown here, and would take the same address.
+        // The other end of a tunnel is unknown here, and would choose the same address.
         let elsewhere = document.is_some_and(|link| link.tunnel.is_some());
         if elsewhere || addressing == Some(Addressing::None) {
             continue;
@@ -119,7 +119,7 @@ fn addresses(documents: &mut Documents, of: Of) -> Option<&mut Vec<At<IpNet>>> {
     }
 }
 
-/// Leads routes through an interface to the other end of its link.
+/// Gives routes through an interface the other end of its link as next hop.
 fn lead(documents: &mut Documents, end: &End, other: IpAddr) {
     let via = Some(At { value: other, place: end.place });
     match end.of {
@@ -182,7 +182,7 @@ fn pair4(range: Ipv4Net, hash: u64, taken: &[IpNet]) -> Option<[IpNet; 2]> {
     let pairs = 1_u64 << (32 - u32::from(range.prefix_len())).saturating_sub(1);
     let base = u32::from(range.network());
     (0..pairs.min(1 << 16)).find_map(|step| {
-        // Below 2^32: there are at most 2^31 pairs.
+        // The result is below 2^32: there are at most 2^31 pairs.
         let offset = ((hash.wrapping_add(step) % pairs) * 2) as u32;
         let address = |end: u32| IpAddr::V4(Ipv4Addr::from(base + offset + end));
         let pair = [0, 1].map(|end| IpNet::new(address(end), 31)).map(Result::ok);

@@ -36,7 +36,7 @@ pub enum Allow {
     From,
     /// `grants` of routers.
     Grants,
-    /// Documents of `kind: host`, whose programs are the machine's root.
+    /// Documents of `kind: host`, whose programs run as the machine's root.
     Host,
     /// `mac` of interfaces on ports.
     Mac,
@@ -94,7 +94,7 @@ impl Allow {
         Allow::Uplink,
     ];
 
-    /// Its word in `allow`, which is the field's name.
+    /// The word in `allow`, which is the field's name.
     pub fn word(self) -> &'static str {
         match self {
             Allow::Binds => "binds",
@@ -142,14 +142,14 @@ fn place<T>(field: &Option<At<T>>) -> Option<Place> {
     field.as_ref().map(|value| value.place)
 }
 
-/// The place of a path that leads out of the folder of the file that names it.
+/// The place of a path, if it leads out of the folder of the file that names it.
 fn leads_out(path: &Option<At<String>>) -> Option<Place> {
     let path = path.as_ref()?;
     let outside = |part| !matches!(part, Component::Normal(_) | Component::CurDir);
     Path::new(&path.value).components().any(outside).then_some(path.place)
 }
 
-/// The machine's objects that a router names. Ports in the slice's reservation are allowed anyway.
+/// The machine's objects that a router names. Ports in the slice's reservation are always allowed.
 pub(crate) fn of_router(router: &Router, reservation: Option<&Reservation>) -> Named {
     let fast_path = &router.fast_path.value;
     let object = fast_path.xdp.as_ref().and_then(|xdp| Some(xdp.value.file()?.1.clone()));

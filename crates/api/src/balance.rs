@@ -1,4 +1,4 @@
-//! Equations that hold for counters at rest: no packet is lost without a cause.
+//! Equations that hold for counters at rest: no packet is lost without a known cause.
 
 use std::fmt;
 
@@ -29,8 +29,8 @@ impl Balance {
         self.difference() == 0
     }
 
-    /// Packets that have disappeared without a counted cause; negative if there are more results
-    /// than packets.
+    /// Number of packets that have disappeared without a counted cause; negative if there are more
+    /// results than packets.
     pub fn difference(&self) -> i128 {
         i128::from(sum(&self.left)) - i128::from(sum(&self.right))
     }

@@ -1,5 +1,5 @@
-//! The transfer from a user's files to a node: texts, the files that they name, and the documents
-//! that the node has already.
+//! The data that a command sends to a node: texts, the files that they name, and the documents that
+//! the node already has.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::File;
@@ -22,17 +22,17 @@ use crate::tree::{self, Node, Value};
 /// The beginning of every object file in base64: 0x7f, `ELF`.
 const OBJECT: &str = "f0VMR";
 
-/// Largest file that is read: all together must fit into one request.
+/// Largest file that is read: all files together must fit into one request.
 const MOST_FILE_BYTES: u64 = 32 << 20;
 
-/// Kind and name of a document; a router's name has its slice's before it: `red/r1`.
+/// Kind and name of a document; the name of a router begins with its slice: `red/r1`.
 #[derive(
     Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 pub struct Key {
     /// `port`, `slice`, `link`, `host`, `router`, `filters`, `flow`, `user`; in a cluster `node`.
     pub kind: String,
-    /// The name, of a router `SLICE/NAME`.
+    /// The name; for a router, `SLICE/NAME`.
     pub name: String,
 }
 
@@ -78,8 +78,8 @@ impl Document {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum NamedFile {
-    /// Its contents; an object file is in base64 (RFC 4648), and may replace its source in C. For a
-    /// program with elements, its absolute path.
+    /// The contents of a file. An object file is in base64 (RFC 4648), and may replace its source
+    /// in C. For a program with elements, it is the program's absolute path.
     Text(String),
     /// Why it could not be read.
     Unreadable {
@@ -98,11 +98,11 @@ pub enum NamedFile {
 pub struct Bundle {
     /// The YAML.
     pub sources: Vec<Source>,
-    /// Other files, by the path that the YAML's own path leads to.
+    /// Other files, by path; a path in YAML is relative to the YAML's own path.
     pub files: BTreeMap<String, NamedFile>,
 }
 
-/// A document that a node has already.
+/// A document that the node already has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
     /// Its key.
@@ -117,7 +117,7 @@ impl Kept {
     /// The stored form of a document.
     ///
     /// # Errors
-    /// Cannot happen with documents of this crate.
+    /// An error is impossible for documents of this crate.
     pub fn of(document: &Document) -> Result<Kept, serde_json::Error> {
         Ok(Kept {
             key: document.key(),
@@ -130,8 +130,8 @@ impl Kept {
 /// Reads YAML files and the files that they name.
 ///
 /// # Errors
-/// YAML files that cannot be read. An unreadable file that a document names is an error of
-/// [`Bundle::merge`], which has the place of the name.
+/// YAML files that cannot be read. If a file that a document names cannot be read, that is an error
+/// of [`Bundle::merge`], which knows the place of the name.
 pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Bundle, Problems> {
     let mut problems = Vec::new();
     let mut sources = Vec::new();
@@ -153,22 +153,22 @@ pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Bundle, Problems> {
 /// The kinds of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sort {
-    /// Files with an end, also pipes: a shell makes pipes of `<(command)`.
+    /// Anything that can be read to its end, including pipes: a shell makes pipes for `<(command)`.
     Any,
-    /// A file: reading it must not wait for another process.
+    /// Only a file: reading it must not wait for another process.
     Regular,
 }
 
-/// The text of a file, or the reason of a failure.
+/// The text of a file, or the reason why it cannot be read.
 fn text_of(path: &Path, sort: Sort) -> Result<String, String> {
     let bytes = bytes_of(path, sort)?;
     String::from_utf8(bytes).map_err(|_| "stream did not contain valid UTF-8".to_owned())
 }
 
-/// The contents of a file, or why it cannot be read.
+/// The contents of a file, or the reason why it cannot be read.
 fn bytes_of(path: &Path, sort: Sort) -> Result<Vec<u8>, String> {
     let read = || -> std::io::Result<Result<Vec<u8>, String>> {
-        // Looked at before it is opened: that would wait at a pipe.
+        // The type is checked before the file is opened, because opening a pipe would wait.
         let is_regular = path.metadata()?.is_file();
         if sort == Sort::Regular && !is_regular {
             return Ok(Err("it is no regular file".to_owned()));
@@ -183,13 +183,13 @@ fn bytes_of(path: &Path, sort: Sort) -> Result<Vec<u8>, String> {
     read().unwrap_or_else(|error| Err(error.to_string()))
 }
 
-/// The path of a file that is named in `source`.
+/// The path of a file that `source` names.
 fn beside(source: &Source, file: &str) -> String {
     source.path.parent().unwrap_or(Path::new("")).join(file).display().to_string()
 }
 
 impl Bundle {
-    /// Texts, with the files that they name read from this machine.
+    /// A bundle of texts; reads the files that they name from this machine.
     pub fn of(sources: Vec<Source>) -> Bundle {
         let mut files = BTreeMap::new();
         for source in &sources {
@@ -243,7 +243,7 @@ impl Bundle {
         self.sources.iter().flat_map(|source| keys(&source.text)).collect()
     }
 
-    /// Documents of the texts alone, complete.
+    /// Complete documents, from the texts alone.
     ///
     /// # Errors
     /// Every mistake that was found.
@@ -251,8 +251,8 @@ impl Bundle {
         self.merge(&[])
     }
 
-    /// Documents of the texts alone, existing documents first and in their order; `check` as in
-    /// [`Bundle::merge_checked`].
+    /// Documents from the texts alone; existing documents come first, in their order. `check` has
+    /// the meaning as in [`Bundle::merge_checked`].
     ///
     /// # Errors
     /// Every mistake that was found.
@@ -267,8 +267,8 @@ impl Bundle {
     }
 
     /// Documents of the texts, and those of `kept` that the texts do not replace, all checked
-    /// together. Kept documents come first, in their order; a replaced document has its former
-    /// position.
+    /// together. Kept documents come first, in their order; a new version of a document keeps the
+    /// position of the old one.
     ///
     /// # Errors
     /// Every mistake that was found.
@@ -276,7 +276,7 @@ impl Bundle {
         self.merge_checked(kept, |_, _| ())
     }
 
-    /// The same, where `check` reports further mistakes of routers in the texts.
+    /// The same, but `check` reports further mistakes of routers in the texts.
     ///
     /// # Errors
     /// Every mistake that was found.
@@ -358,7 +358,7 @@ impl Bundle {
         parse(&self.beside(kept).0)
     }
 
-    /// The texts, and those of `kept` that they do not replace.
+    /// The texts, and the documents of `kept` that they do not replace.
     fn beside<'k>(&self, kept: &'k [Kept]) -> (Vec<Source>, Vec<&'k Kept>) {
         let own = self.keys();
         let stay: Vec<&Kept> = kept.iter().filter(|kept| !own.contains(&kept.key)).collect();
@@ -390,7 +390,7 @@ impl Bundle {
 impl Documents {
     /// Fills in values that follow from all documents: addresses of links.
     pub fn complete(&mut self) {
-        // Links without room are mistakes, which the check has reported.
+        // Links for which no address is free are mistakes, which the check has already reported.
         let _ = crate::addressing::assign(self);
     }
 
@@ -477,7 +477,7 @@ fn named_files(yaml: &str) -> Vec<(String, Form)> {
             let texts = texts.map(|name| (name, Form::Text));
             let elements =
                 field(&node, "fast_path").and_then(|fast_path| text(fast_path, "elements"));
-            // The node opens programs with an absolute path itself.
+            // The node itself opens programs with an absolute path.
             let elements = elements.filter(|name| !name.starts_with('/'));
             let elements = elements.map(|name| (name.to_owned(), Form::Program));
             texts.chain(programs.into_iter().flatten()).chain(elements).collect::<Vec<_>>()

@@ -1,5 +1,4 @@
-//! The rules for a well-formed configuration: every rule is a function that reports all that breaks
-//! it.
+//! The rules for a valid configuration: every rule is a function that reports all violations.
 
 mod addresses;
 mod attachments;
@@ -64,7 +63,8 @@ pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
             routes::all(router, problems);
         }
     }
-    // While there are other mistakes, an address may be misspelt.
+    // While there are other mistakes, addresses may be misspelt, so this check would report false
+    // ones.
     if problems.is_empty() {
         for router in &draft.documents.routers {
             routers::addressed(router, problems);

@@ -15,12 +15,12 @@ use crate::values::Name;
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ClusterNode {
-    /// Its name, by which `node` of other documents names it.
+    /// The name, which `node` of other documents refers to.
     pub name: At<Name>,
-    /// Its address for tunnels to other nodes.
+    /// The address for tunnels to other nodes.
     pub address: At<IpAddr>,
-    /// Most routers on it. Default: its share of all routers of the cluster, and a fifth more.
-    /// Routers with `node` count, but are placed in any case.
+    /// Most routers on this node. Default: its share of all routers of the cluster, and a fifth
+    /// more. Routers with `node` count, but are always placed there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routers: Option<At<u32>>,
     /// Labels for users, by name.

@@ -10,7 +10,7 @@ use crate::source::{At, Place};
 use crate::tree::{Node, Value};
 use crate::values::{InterfaceName, Mac, Name, Rate};
 
-/// The accepted values, if any word in quotes is.
+/// Descriptions of accepted values that any quoted word satisfies.
 const TEXTS: [&str; 3] = ["a text", "a name", "an interface's name"];
 
 /// The state of decoding.
@@ -59,7 +59,7 @@ impl Context {
 
 /// A type that a YAML value can be turned into.
 pub(crate) trait Decode: Sized {
-    /// `None` means that at least one problem was reported.
+    /// Decodes a node. `None` means that at least one problem was reported.
     fn decode(node: &Node, context: &mut Context) -> Option<Self>;
 }
 
@@ -70,7 +70,7 @@ impl<T: Decode> Decode for At<T> {
     }
 }
 
-/// Entries that are wrong are reported and left out.
+/// Wrong entries are reported and left out.
 impl<T: Decode> Decode for Vec<T> {
     fn decode(node: &Node, context: &mut Context) -> Option<Vec<T>> {
         let Value::List(items) = &node.value else {
@@ -128,7 +128,7 @@ whole_number!(u16);
 whole_number!(u32);
 whole_number!(u64);
 
-/// Decodes a value written as one text with a `FromStr`.
+/// Decodes a value that is written as one text, by its `FromStr`.
 pub(crate) fn from_text<T>(node: &Node, context: &mut Context, wanted: &str) -> Option<T>
 where
     T: FromStr<Err = String>,
@@ -270,7 +270,7 @@ pub(crate) fn entries<K: Decode, V: Decode>(
         return None;
     };
     let decode = |(key, value): &(Node, Node)| {
-        // Both, so that both are complained of.
+        // Both are decoded first, so that mistakes in both are reported.
         let (key, value) = (K::decode(key, context), V::decode(value, context));
         Some((key?, value?))
     };
@@ -283,13 +283,13 @@ pub(crate) struct Fields<'n, 'c> {
     known: Vec<&'static str>,
     what: &'static str,
     place: Place,
-    /// Number of problems before this mapping.
+    /// Number of problems before this mapping was opened.
     before: usize,
     pub(crate) context: &'c mut Context,
 }
 
 impl<'n, 'c> Fields<'n, 'c> {
-    /// Opens `node` as `what`, which begins with an article.
+    /// Opens `node` as the fields of `what`, a text that begins with an article.
     pub(crate) fn open(
         node: &'n Node,
         what: &'static str,
@@ -304,14 +304,14 @@ impl<'n, 'c> Fields<'n, 'c> {
         Some(Fields { entries, known: Vec::new(), what, place, before, context })
     }
 
-    /// Key and value of a field, if it is written.
+    /// Key and value of a field; `None` if it is missing.
     pub(crate) fn take(&mut self, field: &'static str) -> Option<(&'n Node, &'n Node)> {
         self.known.push(field);
         let is = |key: &Node| matches!(&key.value, Value::Text(text) if text == field);
         self.entries.iter().find(|(key, _)| is(key)).map(|(key, value)| (key, value))
     }
 
-    /// A field that may be left out. A field that is written has a value.
+    /// An optional field. If the field is written, it must have a value.
     pub(crate) fn optional<T: Decode>(&mut self, field: &'static str) -> Option<T> {
         let (key, value) = self.take(field)?;
         if value.value == Value::Null {
@@ -339,8 +339,8 @@ impl<'n, 'c> Fields<'n, 'c> {
         self.optional(field)
     }
 
-    /// Reports if more than one of these fields is written; and, if `none` has a message, if none
-    /// is.
+    /// Reports if more than one of these fields is written. If `none` contains a message, also
+    /// reports if none is.
     pub(crate) fn one_of(&mut self, of: &[&'static str], message: &str, none: Option<&str>) {
         let mut written = Vec::new();
         for field in of {
@@ -394,7 +394,7 @@ impl<'n, 'c> Fields<'n, 'c> {
             .label("unknown field");
             let near = nearest(field, self.known.iter().copied());
             if let Some(known) = near {
-                // The missing field and the misspelt field are one mistake.
+                // A missing field and a misspelt field count as one mistake.
                 let mut index = 0;
                 self.context.problems.retain(|problem| {
                     index += 1;
@@ -410,7 +410,7 @@ impl<'n, 'c> Fields<'n, 'c> {
     }
 }
 
-/// The valid word that is most similar to a mistyped one, if one is similar enough.
+/// The valid word that is most similar to a mistyped word; `None` if none is similar enough.
 pub(crate) fn nearest<'w>(
     typed: &str,
     known: impl IntoIterator<Item = &'w str>,
@@ -423,8 +423,7 @@ pub(crate) fn nearest<'w>(
         .map(|(_, word)| word)
 }
 
-/// Letters to insert, delete, replace or swap with the next one to get from one word to
-/// the other.
+/// Number of letters to insert, delete, replace or swap to get from one word to the other.
 fn distance(from: &str, to: &str) -> usize {
     let from: Vec<char> = from.chars().take(64).collect();
     let to: Vec<char> = to.chars().collect();

@@ -29,7 +29,7 @@ pub enum Document {
     Host(Box<Host>),
     /// A virtual router.
     Router(Box<Router>),
-    /// Rules for the packets of a slice's routers.
+    /// Rules for the packets that routers of a slice send.
     Filters(Filters),
     /// Traffic with a reservation.
     Flow(Box<Flow>),
@@ -46,7 +46,7 @@ pub struct Documents {
     pub ports: Vec<Port>,
     /// Tenants.
     pub slices: Vec<Slice>,
-    /// Links with a document; interfaces may name others.
+    /// Links that have a document; interfaces may name other links.
     pub links: Vec<Link>,
     /// End systems.
     pub hosts: Vec<Host>,
@@ -78,7 +78,7 @@ impl Documents {
         ports.chain(slices).chain(links).chain(hosts).chain(routers).chain(rest)
     }
 
-    /// Every port, those of hosts included, with its rate.
+    /// Every port, including those of hosts, with its rate.
     pub fn port_rates(&self) -> impl Iterator<Item = (&At<Name>, Option<At<Rate>>)> {
         let own = self.ports.iter().map(|port| (&port.name, port.rate));
         let interfaces = self.hosts.iter().flat_map(|host| &host.interfaces.0);

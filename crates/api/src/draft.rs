@@ -18,18 +18,18 @@ use crate::tree::{self, Node, Value};
 use crate::user::User;
 use crate::values::Name;
 
-/// The facts about unreadable documents that the checks need.
+/// The documents and facts that the checks need, including facts about unreadable documents.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     /// The readable part.
     pub(crate) documents: Documents,
-    /// Kind and name of every document, readable or not: a name of an invalid document is not
-    /// unknown.
+    /// Kind and name of every document, readable or not, so that the name of an invalid document is
+    /// not reported as unknown.
     pub(crate) declared: HashSet<(String, String)>,
-    /// Whether all documents are readable. If not, a missing object may be in an unreadable one,
-    /// and is not reported.
+    /// Whether all documents are readable. If not, a missing object may be in an unreadable
+    /// document, and is not reported.
     pub(crate) complete: bool,
-    /// Kinds of documents with unreadable names: a missing object may be one of them.
+    /// Kinds of documents with unreadable names: a missing object may be one of these.
     pub(crate) nameless: HashSet<&'static str>,
     /// For each router, whether all of it was read.
     pub(crate) whole: Vec<bool>,
@@ -71,7 +71,7 @@ impl Draft {
         }
     }
 
-    /// Notes that unreadable documents of these kinds may exist.
+    /// Records that unreadable documents of these kinds may exist.
     fn is_vague(&mut self, kinds: &[&'static str]) {
         self.complete = false;
         self.nameless.extend(kinds);

@@ -1,4 +1,4 @@
-//! Ends of links: the interfaces of routers and hosts that name them.
+//! Ends of links: the interfaces of routers and hosts that name a link.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,9 +17,9 @@ pub(crate) struct End<'d> {
     pub(crate) owner: Owner<'d>,
     /// Its name.
     pub(crate) name: &'d At<InterfaceName>,
-    /// The link, where the interface names it.
+    /// The link, at the place where the interface names it.
     pub(crate) link: &'d At<Name>,
-    /// Its Ethernet address, if the document has one.
+    /// The end's Ethernet address, if the document sets one.
     pub(crate) mac: Option<At<Mac>>,
     /// Its addresses.
     pub(crate) addresses: &'d [At<IpNet>],
@@ -35,7 +35,7 @@ pub(crate) enum Owner<'d> {
 }
 
 impl Owner<'_> {
-    /// Its name, as in `a` of a link's document: for a router, with its slice.
+    /// The owner's name, as in `a` of a link's document: for a router, with its slice.
     pub(crate) fn name(&self) -> String {
         match self {
             Owner::Router(router) => router.full_name(),
@@ -43,7 +43,7 @@ impl Owner<'_> {
         }
     }
 
-    /// Whether it is the object of this kind and name.
+    /// Whether the owner is the object of this kind and name.
     pub(crate) fn is(&self, kind: &str, name: &str) -> bool {
         let own = match self {
             Owner::Router(_) => "router",
@@ -62,7 +62,8 @@ impl fmt::Display for Owner<'_> {
     }
 }
 
-/// The ends of every link that an interface names, routers' first, in the order of the documents.
+/// The ends of every link that an interface names. Ends of routers come first, in the order of the
+/// documents.
 pub(crate) fn ends(documents: &Documents) -> BTreeMap<&str, Vec<End<'_>>> {
     let mut ends: BTreeMap<&str, Vec<End<'_>>> = BTreeMap::new();
     for router in &documents.routers {

@@ -40,11 +40,11 @@ pub struct FastPath {
     /// A file with a Click configuration, relative to the YAML file's folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub click_file: Option<At<String>>,
-    /// A program that adds elements of the user's own to `click` or `click_file`: its file, relative to
-    /// the YAML file's folder. The router's process executes it in its sandbox.
+    /// A program that adds the user's own elements to `click` or `click_file`: its file, relative
+    /// to the YAML file's folder. The router's process executes the program in its sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub elements: Option<At<String>>,
-    /// A data plane of the user's own: command and arguments.
+    /// A data plane of the user: command and arguments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub program: Vec<At<String>>,
@@ -62,7 +62,7 @@ pub struct FastPath {
 pub struct Configuration {
     /// The file's name for error messages.
     pub file: String,
-    /// Which line of that file the text begins at, counted from 1.
+    /// The line of that file at which the text begins, counted from 1.
     pub first_line: usize,
     /// The configuration.
     pub text: String,
@@ -85,10 +85,10 @@ pub struct Route {
     /// Destinations.
     #[schemars(with = "String")]
     pub to: At<IpNet>,
-    /// The next hop. Without one the destinations are on the interface's own subnet.
+    /// The next hop. Without a next hop the destinations are on the interface's own subnet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub via: Option<At<IpAddr>>,
-    /// The interface. Default: the one whose subnet has the next hop.
+    /// The interface. Default: the one whose subnet contains the next hop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<At<InterfaceName>>,
 }
@@ -150,7 +150,7 @@ pub enum Choice<'a> {
 }
 
 impl FastPath {
-    /// Its kind; `None` only for a Click file that was not read.
+    /// The kind of fast path; `None` only for a Click file that was not read.
     pub fn choice(&self) -> Option<Choice<'_>> {
         match self.builtin.as_ref().map(|builtin| builtin.value) {
             Some(Builtin::Ipv4) => {

@@ -1,5 +1,5 @@
 //! Mistakes that only the machine can find, such as a missing device or an unreachable next hop of
-//! a host. They name an object and a field; the files give the place.
+//! a host. A fault names an object and a field; its place is looked up in the files.
 
 use std::fmt;
 
@@ -16,7 +16,8 @@ use crate::tree::{self, Node, Value};
 pub struct Fault {
     /// Whose fault it is.
     pub object: Key,
-    /// The field, from the outermost inwards; as much of it as is written counts.
+    /// The field, from the outermost inwards. If not all of it is written in the file, the written
+    /// part counts.
     pub path: Vec<String>,
     /// The mistake.
     pub message: String,
@@ -66,8 +67,7 @@ impl fmt::Display for Fault {
 }
 
 impl Bundle {
-    /// Adds the place in these texts to each fault. Faults without a place in any of them are
-    /// returned.
+    /// Adds the place in these texts to each fault. Faults without such a place are returned.
     pub fn locate<'f>(&self, faults: &'f [Fault]) -> (Problems, Vec<&'f Fault>) {
         let (mut found, mut elsewhere) = (Vec::new(), Vec::new());
         for fault in faults {
@@ -98,7 +98,8 @@ impl Bundle {
     }
 }
 
-/// The place of a field, of its parent, or of the document's name.
+/// The place of a field; if the field is not written, that of its parent, or of the document's
+/// name.
 fn span(document: &Node, path: &[String]) -> std::ops::Range<usize> {
     let field = |node: &'_ Node, name: &str| -> Option<(Node, Node)> {
         let Value::Map(entries) = &node.value else { return None };
@@ -109,7 +110,7 @@ fn span(document: &Node, path: &[String]) -> std::ops::Range<usize> {
     let mut span = name.unwrap_or_else(|| document.span.clone());
     let mut at = document.clone();
     for name in path {
-        // An entry of a list is identified by its text, or by its naming field.
+        // An entry of a list is identified by its text, or by the field that names it.
         let entry = match &at.value {
             Value::List(items) => items.iter().find(|item| says(item, name)).cloned(),
             _ => None,

@@ -24,19 +24,19 @@ use crate::tree::Node;
 use crate::values::Name;
 
 /// Rules for the IP packets that the routers of a slice send. The matching rule with the highest
-/// priority applies, in whichever document it is.
+/// priority applies, whichever document it is in.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Filters {
     /// Its name.
     pub name: At<Name>,
-    /// The slice whose packets they are for.
+    /// The slice whose packets the rules are for.
     pub slice: At<Name>,
     /// The rules.
     pub rules: Rules,
 }
 
-/// Rules of a document, which may be very many.
+/// Rules of a document. Their number may be very large.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules(pub Arc<Vec<At<Rule>>>);
 

@@ -10,22 +10,22 @@ use crate::source::At;
 use crate::tree::Node;
 use crate::values::{Name, Rate};
 
-/// Traffic that a router of the slice sends along a label switched path, with bandwidth that every
-/// router on the path has reserved. The path is signalled by RSVP-TE.
+/// Traffic that a router of the slice sends along a label switched path. Every router on the path
+/// reserves bandwidth for it. RSVP-TE signals the path.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Flow {
     /// Its name.
     pub name: At<Name>,
-    /// The slice whose router it begins at.
+    /// The slice of the router where the flow begins.
     pub slice: At<Name>,
-    /// The router where it begins: a name within the slice.
+    /// The router where the flow begins: a name within the slice.
     pub from: At<Name>,
-    /// Where it ends: a router of the slice by name, or an address of any router.
+    /// The router where the flow ends: a router of the slice by name, or an address of any router.
     pub to: At<String>,
-    /// Routers that it passes, in order: names within the slice, or addresses. Successive routers
-    /// need not be neighbours: routes lead from one to the next. Default: the path of the routes;
-    /// if that has no room, the shortest path with room over the slice's routers.
+    /// Routers that the flow passes, in order: names within the slice, or addresses. Successive
+    /// routers need not be neighbours: routes lead from one to the next. Default: the path of the
+    /// routes; if that has no room, the shortest path with room over the slice's routers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub path: Vec<At<String>>,
@@ -33,22 +33,23 @@ pub struct Flow {
     /// Default: no reservation and no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<At<Rate>>,
-    /// Bytes that it may send at once. Default: 10 ms of `bandwidth`, at least 30kB.
+    /// Bytes that the flow may send at once. Default: 10 ms of `bandwidth`, at least 30kB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<At<Bytes>>,
-    /// Its priority against existing flows, 0 (best) to 7. Default: 7.
+    /// The flow's priority against existing flows, 0 (best) to 7. Default: 7.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 7))]
     pub setup: Option<At<u16>>,
-    /// Its priority against new flows, 0 (best) to 7, no weaker than `setup`. Default: as `setup`.
+    /// The flow's priority against new flows, 0 (best) to 7, no weaker than `setup`. Default: the
+    /// same as `setup`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 7))]
     pub hold: Option<At<u16>>,
-    /// The treatment of its packets while it has no path. Default: `drop`.
+    /// The treatment of the flow's packets while it has no path. Default: `drop`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub while_down: Option<At<Fallback>>,
-    /// Destinations whose packets it carries. They precede the router's routes, but not its own
-    /// subnets.
+    /// Destinations whose packets belong to the flow. They precede the router's routes, but not its
+    /// own subnets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub prefixes: Vec<At<IpNet>>,
@@ -61,7 +62,7 @@ pub enum Fallback {
     /// They are dropped and counted.
     #[default]
     Drop,
-    /// They follow the router's routes, without reservation.
+    /// The packets follow the router's routes, without reservation.
     Route,
 }
 
@@ -69,7 +70,7 @@ pub enum Fallback {
 const LEAST_BURST_BYTES: u64 = 30_000;
 
 impl Flow {
-    /// The bytes that it may send at once.
+    /// The bytes that the flow may send at once.
     pub fn burst_bytes(&self) -> u64 {
         let rate = self.bandwidth.map_or(0, |rate| rate.bits_per_second);
         self.burst.map_or((rate / 8 / 100).max(LEAST_BURST_BYTES), |burst| burst.value.0)

@@ -13,7 +13,7 @@ use crate::tree::{Node, Value};
 /// Most grants of one router: its process gets all of them in one message.
 pub(crate) const MOST_GRANTS: usize = 32;
 
-/// A file or socket that one element may have.
+/// A file or socket that one element may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant(pub Resource);
 

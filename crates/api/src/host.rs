@@ -1,4 +1,4 @@
-//! `kind: host`: an end system, made by Europa or already there.
+//! `kind: host`: an end system, made by Europa or already existing.
 
 use std::net::IpAddr;
 
@@ -20,16 +20,17 @@ use crate::values::{InterfaceName, Mac, Name, Rate};
 pub struct Host {
     /// Its name, unique on the node.
     pub name: At<Name>,
-    /// The node of a cluster that it is on. Default: the node of the router that it is linked to.
+    /// The node of a cluster that the host is on. Default: the node of the router that it is linked
+    /// to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<At<Name>>,
-    /// Its interfaces by name, which are Linux devices inside.
+    /// The host's interfaces by name. Inside the host they are Linux devices.
     pub interfaces: HostInterfaces,
-    /// Its routes, in addition to those of its interfaces' subnets.
+    /// The host's routes, in addition to those of its interfaces' subnets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<HostRoute>>")]
     pub routes: Vec<At<HostRoute>>,
-    /// Next hops of its default routes, at most one of each family.
+    /// Next hops of the host's default routes, at most one of each family.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Gateways>")]
     pub gateway: Vec<At<IpAddr>>,
@@ -46,24 +47,38 @@ pub struct Host {
     #[serde(skip_serializing_if = "Texts::is_empty")]
     #[schemars(with = "Option<std::collections::BTreeMap<String, Word>>")]
     pub sysctls: Texts,
-    /// Files and directories of the machine that its programs see in other places, as `FROM:TO` or,
-    /// for reading only, `FROM:TO:ro`. Files that programs write elsewhere are deleted with the
-    /// host.
+    /// Files and directories of the machine that the host's programs see in other places, as
+    /// `FROM:TO` or, read-only, `FROM:TO:ro`. Files that programs write elsewhere are deleted with
+    /// the host.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub binds: Vec<At<String>>,
-    /// The root directory of its programs: a folder of the machine, or a container image, as an OCI
-    /// layout or an archive of `docker save`. They may write everywhere; the folder stays as it is.
-    /// Default: the machine's files.
+    /// The root directory of the host's programs: a folder of the machine, or a container image, as
+    /// an OCI layout or an archive of `docker save`. Programs may write everywhere; the folder
+    /// stays unchanged. Default: the machine's files.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub root: Option<At<String>>,
-    /// Environment of `run`.
+    /// First words of the command that it runs beside `run`, such as `[/sbin/tini, --]`. Default: those
+    /// of its image.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<String>>")]
+    pub entrypoint: Vec<At<String>>,
+    /// Further words of that command, or all of them. Default: those of its image, unless `entrypoint`
+    /// is given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<String>>")]
+    pub command: Vec<At<String>>,
+    /// The user of that command: `USER`, `UID`, `USER:GROUP` or `UID:GID`. Default: the image's, or root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub user: Option<At<String>>,
+    /// Environment of its commands.
     #[serde(skip_serializing_if = "Texts::is_empty")]
     #[schemars(with = "Option<std::collections::BTreeMap<String, Word>>")]
     pub env: Texts,
-    /// Lines for a shell in the host, run in this order at its start. A command that does not end
-    /// needs an `&`. All end with the host.
+    /// Lines for a shell in the host, run in this order when the host starts. A command that does
+    /// not end needs an `&`. All commands end with the host.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub run: Vec<At<String>>,
@@ -73,31 +88,32 @@ pub struct Host {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostInterfaces(pub Vec<(At<InterfaceName>, At<HostInterface>)>);
 
-/// A host's interface: one end of a veth pair, whose other end Europa has; or a device.
+/// A host's interface: one end of a veth pair whose other end Europa has, or a device.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct HostInterface {
-    /// The link that joins it to another interface.
+    /// The link that joins the interface to another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<At<Name>>,
-    /// Or the port that it makes, which routers' interfaces share as they share a device.
+    /// Or the port that the interface makes. Interfaces of routers share it like a device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<At<Name>>,
-    /// Or a device of the machine, which is moved into the host, and back at its end.
+    /// Or a device of the machine. It is moved into the host, and back when the host ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<At<String>>,
-    /// Its Ethernet address. Default: derived from the names of host and interface.
+    /// The interface's Ethernet address. Default: derived from the names of host and interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mac: Option<At<Mac>>,
-    /// Its addresses with the prefix lengths of their subnets.
+    /// The interface's addresses with the prefix lengths of their subnets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub addresses: Vec<At<IpNet>>,
     /// Longest packet, in bytes, without the Ethernet header. Default: 1500.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<At<u32>>,
-    /// The highest rate at which routers send to it by its port, such as `100Mb/s`, counted in Ethernet
-    /// frames. Slices share it by their reservations. Only with `port`. Default: no limit.
+    /// The highest rate at which routers send to the interface by its port, such as `100Mb/s`,
+    /// counted in Ethernet frames. Slices share it by their reservations. Only with `port`.
+    /// Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<At<Rate>>,
 }
@@ -180,56 +196,16 @@ impl Host {
     pub fn mac(&self, name: &str, interface: &HostInterface) -> Mac {
         match interface.mac {
             Some(mac) => mac.value,
-            // The name has a dot: no slice has one, so no router's interface has the same text.
+            // The text contains a dot. No slice's name does, so no interface of a router has the
+            // same text.
             None => Mac::generated(&format!("host.{}/{name}", self.name)),
         }
     }
 }
 
-/// A file or directory of the machine in a place of a host's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostBind<'a> {
-    /// Its path on the machine.
-    pub from: &'a str,
-    /// Its path in the host.
-    pub to: &'a str,
-    /// Programs cannot write there.
-    pub read_only: bool,
-}
-
-impl<'a> HostBind<'a> {
-    /// Reads `FROM:TO`, `FROM:TO:ro` or `FROM:TO:rw`, both absolute paths.
-    ///
-    /// # Errors
-    /// The mistake of the text.
-    pub fn parse(text: &'a str) -> Result<HostBind<'a>, String> {
-        let mut parts = text.split(':');
-        let (from, to) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        let read_only = match (parts.next(), parts.next()) {
-            (None | Some("rw"), None) => false,
-            (Some("ro"), None) => true,
-            _ => return Err(format!("{text:?} is no bind: FROM:TO or FROM:TO:ro")),
-        };
-        let upward = to.split('/').any(|one| one == "..");
-        if !from.starts_with('/') || !to.starts_with('/') || upward {
-            return Err(format!(
-                "{text:?} is no bind: both paths are absolute, and the second has no `..`"
-            ));
-        }
-        let taken = ["/", "/dev", "/proc", "/sys"].iter().any(|own| {
-            to.trim_end_matches('/') == own.trim_end_matches('/')
-                || (*own != "/" && to.starts_with(&format!("{own}/")))
-        });
-        if taken {
-            return Err(format!("a host has its own {to}"));
-        }
-        Ok(HostBind { from, to, read_only })
-    }
-}
-
 impl Host {
     /// The port that an interface makes: the named one, or on a link a port that users cannot name.
-    /// A device makes none.
+    /// A device makes no port.
     pub fn port(&self, name: &str, interface: &HostInterface) -> Option<Name> {
         match interface.attachment()? {
             HostAttachment::Port(port) => Some(port.value.clone()),
@@ -280,6 +256,8 @@ impl Decode for Host {
         let binds = fields.list("binds");
         let root = fields.optional("root");
         check_root(root.as_ref(), fields.context);
+        let (entrypoint, command) = (fields.list("entrypoint"), fields.list("command"));
+        let user = fields.optional("user");
         let env = fields.optional("env").unwrap_or_default();
         let run = fields.list("run");
         fields.close();
@@ -295,6 +273,9 @@ impl Decode for Host {
             sysctls,
             binds,
             root,
+            entrypoint,
+            command,
+            user,
             env,
             run,
         })
@@ -350,7 +331,7 @@ impl Decode for Texts {
             return None;
         };
         let decode = |(key, value): &(Node, Node)| {
-            // Both, so that both are complained of.
+            // Both are decoded first, so that mistakes in both are reported.
             let (name, text) = (scalar(key, context), scalar(value, context));
             Some((name?, text?))
         };
@@ -358,7 +339,7 @@ impl Decode for Texts {
     }
 }
 
-/// A text, or a number or truth value with its characters: a kernel parameter or a variable may mean
+/// A text, or the characters of a number or truth value: a kernel parameter or a variable may need
 /// `01`.
 fn scalar(node: &Node, context: &mut Context) -> Option<At<String>> {
     let text = match (&node.value, &node.written) {

@@ -1,4 +1,4 @@
-//! A router's interface: where it is attached and which packets are its own.
+//! A router's interface: where it is attached, and which packets belong to it.
 
 use std::net::IpAddr;
 
@@ -21,33 +21,34 @@ pub struct Interface {
     /// Its port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<At<Name>>,
-    /// Or the link that joins it to another interface.
+    /// Or the link that joins the interface to another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<At<Name>>,
-    /// Which of the port's packets are its own. Default: those to its MAC address.
+    /// The port's packets that belong to the interface. Default: those to its MAC address.
     #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
     pub matches: Option<At<Match>>,
-    /// Its Ethernet address. Default: derived from the names of slice, router and interface.
+    /// The interface's Ethernet address. Default: derived from the names of slice, router and
+    /// interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mac: Option<At<Mac>>,
-    /// Its addresses with the prefix lengths of their subnets.
+    /// The interface's addresses with the prefix lengths of their subnets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub addresses: Vec<At<IpNet>>,
     /// Longest packet, in bytes, without the Ethernet header. Default: the port's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<At<u32>>,
-    /// Source addresses that may leave through it. Default: all.
+    /// Source addresses of packets that may leave by the interface. Default: all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub bind: Vec<At<IpNet>>,
-    /// Queues in which its packets wait for the port, by number. Each slice has its own numbers.
-    /// Queue 0 takes packets without a number. If it is full, the router waits, unless it has
-    /// settings of drops or other queues exist here.
+    /// Queues in which the interface's packets wait for the port, by number. Each slice has its own
+    /// numbers. Queue 0 takes packets without a number. If queue 0 is full, the router waits,
+    /// unless the queue has settings of drops or other queues exist here.
     #[serde(skip_serializing_if = "Queues::is_empty")]
     #[schemars(with = "Option<Queues>")]
     pub queues: Queues,
-    /// How it signals label switched paths. Default: it does not signal.
+    /// How the interface signals label switched paths. Default: it does not signal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signalling: Option<Signalling>,
 }
@@ -71,7 +72,7 @@ impl Interface {
         }
     }
 
-    /// The VLAN whose tag its packets carry on the port.
+    /// The VLAN tag of the interface's packets on the port.
     pub fn vlan(&self) -> Option<u16> {
         self.matches.as_ref().and_then(|m| m.vlan.as_ref()).map(|vlan| vlan.value)
     }
@@ -82,12 +83,12 @@ impl Interface {
         self.vlan().is_some() && self.matches.as_ref().is_some_and(of_match)
     }
 
-    /// Which packets of port and VLAN are its own.
+    /// The packets of port and VLAN that belong to the interface.
     pub fn selector(&self) -> Selector<'_> {
         self.matches.as_ref().map_or(Selector::Mac, |m| m.selector())
     }
 
-    /// The Ethernet address that is written for it, if one is.
+    /// The Ethernet address in the document, if there is one.
     pub fn written_mac(&self) -> Option<At<Mac>> {
         let of_match = || match self.matches.as_ref()?.mac {
             Some(At { value: MacChoice::Address(mac), place }) => Some(At { value: mac, place }),
@@ -129,19 +130,20 @@ impl Decode for Interface {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Match {
-    /// Packets with this VLAN's tag; the router does not see the tag.
+    /// Packets with this VLAN's tag. The router does not see the tag.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 4094))]
     pub vlan: Option<At<u16>>,
-    /// With `vlan`: whether the router may send frames that carry a VLAN tag inside this one
-    /// (Q-in-Q). Each inner tag counts towards the MTU. Default: false, such frames are dropped: a
-    /// switch with the native VLAN `vlan` would read the inner tag as the frame's VLAN.
+    /// With `vlan`: whether the router may send frames that carry a second VLAN tag inside this one
+    /// (Q-in-Q). Each inner tag counts towards the MTU. Default: false; such frames are dropped,
+    /// because a switch with the native VLAN `vlan` would read the inner tag as the frame's VLAN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inner_tags: Option<At<bool>>,
     /// Packets to the interface's own Ethernet address. The default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mac: Option<At<MacChoice>>,
-    /// Packets to the port's Ethernet address and one of these IP prefixes; the longest wins.
+    /// Packets to the port's Ethernet address and one of these IP prefixes; the longest prefix
+    /// decides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub prefix: Vec<At<IpNet>>,
@@ -156,17 +158,17 @@ pub struct Match {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<u32>>")]
     pub mpls: Vec<At<u32>>,
-    /// All packets of the port, or with `vlan` of that VLAN.
+    /// All packets of the port; with `vlan`, all packets of that VLAN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all: Option<At<bool>>,
 }
 
-/// Whose Ethernet address is matched.
+/// The Ethernet address to match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MacChoice {
-    /// The interface's own address: the one of `mac` or the generated one.
+    /// The interface's own address: that of `mac`, or the generated one.
     Auto,
-    /// This address, which becomes the interface's own.
+    /// This address, which becomes the interface's own address.
     Address(Mac),
 }
 
@@ -183,10 +185,10 @@ pub struct Vxlan {
     pub remote: At<IpAddr>,
 }
 
-/// Which packets are an interface's own.
+/// The packets that belong to an interface.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Selector<'a> {
-    /// Packets to its own Ethernet address.
+    /// Packets to the interface's own Ethernet address.
     Mac,
     /// Packets to the port's address and one of these destination prefixes.
     Prefix(&'a [At<IpNet>]),
@@ -201,7 +203,7 @@ pub enum Selector<'a> {
 }
 
 impl Match {
-    /// The match that is written in addition to `vlan`.
+    /// The match in addition to `vlan`.
     pub fn selector(&self) -> Selector<'_> {
         if self.all.as_ref().is_some_and(|all| all.value) {
             Selector::All
@@ -219,7 +221,7 @@ impl Match {
     }
 }
 
-/// Reads `bind`, which must not be absent by mistake.
+/// Reads `bind`. An empty list is a mistake, because it would allow all addresses.
 fn bound(fields: &mut Fields<'_, '_>) -> Vec<At<IpNet>> {
     if let Some((key, Node { value: Value::List(items), .. })) = fields.take("bind")
         && items.is_empty()

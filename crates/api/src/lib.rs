@@ -1,8 +1,8 @@
 //! Types of Europa's YAML, shared by the command line, the node and the schema.
 //!
-//! A configuration is a set of small documents, separated by `---`, each with a `kind`
-//! and a `name`. [`load`] reads files and [`parse`] texts; both return the [`Documents`]
-//! or every mistake that was found, each with its place. [`schema`] is the JSON Schema.
+//! A configuration is a set of small documents, separated by `---`, each with a `kind` and a
+//! `name`. [`load`] reads files, and [`parse`] reads texts. Both return the [`Documents`], or every
+//! mistake that was found, each with its place. [`schema`] is the JSON Schema.
 //!
 //! ```
 //! use europa_api::{Source, parse};
@@ -30,6 +30,7 @@ pub mod filters;
 mod flow;
 mod grant;
 mod host;
+mod host_bind;
 mod interface;
 mod link;
 mod load;
@@ -67,9 +68,8 @@ pub use fault::Fault;
 pub use filters::Filters;
 pub use flow::{Fallback, Flow};
 pub use grant::Grant;
-pub use host::{
-    Host, HostAttachment, HostBind, HostInterface, HostInterfaces, HostPlace, HostRoute, Texts,
-};
+pub use host::{Host, HostAttachment, HostInterface, HostInterfaces, HostPlace, HostRoute, Texts};
+pub use host_bind::HostBind;
 pub use interface::{Attachment, Interface, MacChoice, Match, Selector, Vxlan};
 pub use link::{Addressing, Bursts, Distribution, Line, Link, LinkAddresses, Loss};
 pub use load::load;

@@ -1,4 +1,4 @@
-//! `kind: link`: joins two interfaces without a device, perfectly or like a real line.
+//! `kind: link`: joins two interfaces without a device, ideally or like a real line.
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;
@@ -12,18 +12,18 @@ use crate::tree::{Node, Value};
 use crate::tunnel::LinkTunnel;
 use crate::values::{Name, Rate};
 
-/// Joins the two interfaces that name it. With `tunnel`, one of them is on another node. The
-/// document is optional: an interface's `link: NAME` makes the link. Its fields apply to both
-/// directions, the fields in `a_to_b` and `b_to_a` to one.
+/// Joins the two interfaces that name the link. With `tunnel`, one of them is on another node. The
+/// document is optional: an interface's `link: NAME` makes the link. Fields of the document apply
+/// to both directions; fields in `a_to_b` and `b_to_a` apply to one.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Link {
-    /// Its name, which the two interfaces use.
+    /// The name of the link, which the two interfaces use.
     pub name: At<Name>,
     /// The end `a`, if the directions differ: `slice/router` or a host's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub a: Option<At<String>>,
-    /// Whether ends without addresses get some. Default: `auto`.
+    /// Whether ends without addresses get generated ones. Default: `auto`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub addresses: Option<At<Addressing>>,
     /// The effects of both directions.
@@ -35,7 +35,7 @@ pub struct Link {
     /// Fields of the direction to `a`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub b_to_a: Option<At<Line>>,
-    /// The tunnel to the other end, if that is on another machine.
+    /// The tunnel to the other end, if that end is on another machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tunnel: Option<At<LinkTunnel>>,
 }
@@ -47,7 +47,7 @@ pub enum Addressing {
     /// If neither end has an address, both get one.
     #[default]
     Auto,
-    /// Only addresses of the documents, or of programs at its ends.
+    /// Only addresses from documents, or from programs at the link's ends.
     None,
 }
 
@@ -94,9 +94,9 @@ pub enum Distribution {
     /// All delays within `jitter` of `delay` are equally likely.
     #[default]
     Uniform,
-    /// The normal distribution; `jitter` is its standard deviation.
+    /// The normal distribution; `jitter` is the standard deviation.
     Normal,
-    /// Mostly short, sometimes very long; `jitter` is its standard deviation.
+    /// Mostly short delays, sometimes very long ones; `jitter` is the standard deviation.
     Pareto,
 }
 
@@ -126,15 +126,16 @@ pub struct Bursts {
     pub good: Option<At<Share>>,
 }
 
-/// Ranges of addresses for links without any.
+/// Ranges of addresses for links that have none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct LinkAddresses {
-    /// Each link gets a /31 of it. Default: 100.64.0.0/10.
+    /// Each link gets a /31 from this range. Default: 100.64.0.0/10.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub ipv4: Option<At<Ipv4Net>>,
-    /// Each link gets a /127 of it. Default: none; link-local addresses are always there.
+    /// Each link gets a /127 from this range. Default: none; interfaces always have link-local
+    /// addresses.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub ipv6: Option<At<Ipv6Net>>,
@@ -146,7 +147,7 @@ impl Line {
         *self == Line::default()
     }
 
-    /// Each field of `self`, or of `other` where `self` has none.
+    /// Each field of `self`; if it is missing, that of `other`.
     #[must_use]
     pub fn or(&self, other: &Line) -> Line {
         Line {
@@ -180,7 +181,7 @@ impl Line {
 }
 
 impl Link {
-    /// The effects of the direction from the end of this name: `slice/router` or a host's.
+    /// The effects of the direction from this end: `slice/router`, or a host's name.
     pub fn line_from(&self, end: &str) -> Line {
         let from_a = self.a.as_ref().is_some_and(|a| a.value == end);
         let own = if from_a { &self.a_to_b } else { &self.b_to_a };

@@ -25,7 +25,7 @@ pub struct FlowPath {
     pub slice: String,
     /// `up` or `down`.
     pub state: String,
-    /// Number of the path that carries it, or did last.
+    /// Number of the path that carries the flow, or that carried it last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lsp: Option<u16>,
     /// Number of the path that is being signalled.
@@ -33,7 +33,7 @@ pub struct FlowPath {
     pub next: Option<u16>,
     /// Routers on the path, as far as they are known.
     pub hops: Vec<PathHop>,
-    /// The reason why it is down, or does not have the desired path.
+    /// The reason why the flow is down, or lacks its desired path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<PathError>,
 }
@@ -41,7 +41,7 @@ pub struct FlowPath {
 /// A router on a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PathHop {
-    /// Its name within the slice, or its address.
+    /// The router's name within the slice, or its address.
     pub router: String,
     /// The label of arriving packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,7 +49,7 @@ pub struct PathHop {
     /// The label of departing packets; 3 means no label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_out: Option<u32>,
-    /// The interface that they leave by.
+    /// The interface by which packets leave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// The next router's address.
@@ -57,10 +57,10 @@ pub struct PathHop {
     pub via: Option<IpAddr>,
 }
 
-/// An error of RSVP-TE, as IANA numbers it.
+/// An error of RSVP-TE, with IANA's numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PathError {
-    /// The router that found it: its name within the slice, or its address.
+    /// The router that found the error: its name within the slice, or its address.
     pub router: String,
     /// The error code.
     pub code: u8,

@@ -1,4 +1,4 @@
-//! Texts become documents: read, and checked together.
+//! Turns texts into documents: reads them, and checks them together.
 
 use crate::check;
 use crate::documents::Documents;
@@ -6,7 +6,8 @@ use crate::draft::Draft;
 use crate::problem::Problems;
 use crate::source::Source;
 
-/// Reads and checks texts that belong together. On success no reference is dangling.
+/// Reads and checks texts that belong together. On success every reference names an existing
+/// object.
 ///
 /// # Errors
 /// Every mistake that was found.

@@ -14,7 +14,7 @@ use crate::values::{Name, Rate};
 pub struct Port {
     /// Its name, which interfaces use.
     pub name: At<Name>,
-    /// The node of a cluster that it is on. Required in a cluster.
+    /// The node of a cluster that the port is on. Required in a cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<At<Name>>,
     /// The Linux device: a NIC, veth or tap.
@@ -35,7 +35,7 @@ pub struct Port {
     pub receive: Receive,
 }
 
-/// Where a port's frames are received.
+/// The place where a port's frames are received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Receive {
@@ -46,7 +46,7 @@ pub enum Receive {
     /// In the driver, before Linux makes a socket buffer. On a veth the sender then splits every
     /// packet into segments.
     Xdp,
-    /// In the network stack: senders on this machine hand over packets of up to 64 kB, which Europa
+    /// In the network stack: senders on this machine pass on packets of up to 64 kB, which Europa
     /// splits.
     Tc,
 }

@@ -11,11 +11,11 @@ use miette::{
 
 use crate::source::{Place, Source};
 
-/// Most listed mistakes of a configuration: a larger number has a common cause.
+/// Most mistakes of a configuration that are listed: more of them have a common cause.
 pub const MOST_PROBLEMS: usize = 50;
 
-/// Longest line in bytes that is shown whole. Of a longer, generated line a piece is shown; the
-/// library that draws reports panics where a place is more than 65,535 columns from the left.
+/// Longest line, in bytes, that is shown whole. Of a longer, generated line only a piece is shown.
+/// The library that draws reports panics if a place is more than 65,535 columns from the left.
 const MOST_LINE_BYTES: usize = 1000;
 /// Bytes of a piece before the place, and after its beginning.
 const PIECE_BYTES: (usize, usize) = (60, 120);
@@ -34,7 +34,7 @@ pub struct Problem {
     /// A remedy.
     pub help: Option<String>,
     file: Option<Arc<NamedSource<String>>>,
-    /// The piece of a line that is shown instead of whole lines.
+    /// The piece of a long line that is shown in place of whole lines.
     piece: Option<Box<Piece>>,
 }
 
@@ -70,7 +70,8 @@ impl SourceCode for Piece {
     }
 }
 
-/// The shown piece of a file around a place, if one of these places is in or near a long line.
+/// The piece of a file around a place that is shown, if one of these places is in or near a long
+/// line.
 fn piece(file: &Arc<NamedSource<String>>, place: Place, all: &[Place]) -> Option<Box<Piece>> {
     let text = file.inner().as_str();
     let around = |place: &Place| {
@@ -170,7 +171,7 @@ impl Diagnostic for Problem {
         let also = self
             .also
             .iter()
-            // A report shows one file, or a piece of a line; other places are in the help.
+            // A report shows one file, or a piece of a line; other places are listed in the help.
             .filter(|(place, _)| place.source == self.place.source && self.piece.is_none())
             .map(move |(place, label)| {
                 LabeledSpan::new_with_span(Some(label.clone()), span(*place))
@@ -239,7 +240,7 @@ impl Problems {
     pub fn render(&self, colour: bool) -> String {
         let theme =
             if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
-        // Text to copy must stay on one line: no break after a hyphen, nor in a path.
+        // Text that users copy must stay on one line: no break after a hyphen or in a path.
         let handler = GraphicalReportHandler::new_themed(theme)
             .with_links(false)
             .with_word_splitter(textwrap::WordSplitter::NoHyphenation)

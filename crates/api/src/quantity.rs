@@ -50,7 +50,7 @@ const LONGEST_NS: u64 = 60_000_000_000;
 const BYTE_UNITS: [(&str, u64); 4] =
     [("kB", 1000), ("MB", 1_000_000), ("GB", 1_000_000_000), ("B", 1)];
 const MOST_BYTES: u64 = 1_000_000_000_000_000;
-/// The kernel measures no less than 1 ms, in each 5 ms.
+/// The kernel accounts at least 1 ms in each period of 5 ms.
 const LEAST_CORES: u32 = 200;
 
 /// A decimal number and its unit, multiplied and rounded down.
@@ -144,7 +144,7 @@ impl Decode for Cores {
 }
 
 impl Share {
-    /// As a fraction of one: 1% is 0.01.
+    /// The share as a fraction of one: 1% is 0.01.
     pub fn of_one(self) -> f64 {
         self.0
     }
@@ -170,7 +170,7 @@ impl FromStr for Share {
 
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Twelve digits: the division by 100 keeps these of the written number.
+        // Twelve digits: the division by 100 keeps these digits of the written number.
         let text = format!("{:.12}", self.0 * 100.0);
         write!(f, "{}%", text.trim_end_matches('0').trim_end_matches('.'))
     }

@@ -13,29 +13,29 @@ use crate::values::Rate;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Queues(pub Vec<(At<QueueNumber>, At<Queue>)>);
 
-/// The number of a queue, one of a kind in its slice; 0 is an interface's own queue.
+/// The number of a queue, unique in its slice; 0 is an interface's own queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueNumber(pub u16);
 
-/// A queue of a router's packets for a port.
+/// A queue in which a router's packets wait for a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Queue {
-    /// Its weight among the router's queues. Default: 1.
+    /// The queue's weight among the router's queues. Default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub weight: Option<At<u16>>,
-    /// Its guaranteed rate, part of its slice's guarantee.
+    /// The queue's guaranteed rate, which is part of its slice's guarantee.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guarantee: Option<At<Rate>>,
     /// Its highest rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap: Option<At<Rate>>,
-    /// Most packets that wait in it. Default: 1024.
+    /// Most packets that wait in the queue. Default: 1024.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub packets: Option<At<u32>>,
-    /// Most bytes that wait in it, such as `300kB`. Default: unlimited.
+    /// Most bytes that wait in the queue, such as `300kB`. Default: unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<At<Bytes>>,
     /// The packets that are dropped. Default: `tail`.
@@ -48,23 +48,23 @@ pub struct Queue {
     /// `codel`: the target of the waiting time. Default: 5ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<At<Time>>,
-    /// `codel`: how long all packets may wait longer than `target` before one is dropped. Default:
-    /// 100ms.
+    /// `codel`: time for which all packets may wait longer than `target` before one is dropped.
+    /// Default: 100ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<At<Time>>,
-    /// `red`: mean length at which it begins to drop. Default: 30kB.
+    /// `red`: mean length of the queue from which on packets are dropped. Default: 30kB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<At<Bytes>>,
-    /// `red`: mean length at which it drops `probability`. Default: three times `min`.
+    /// `red`: mean length at which the share `probability` is dropped. Default: three times `min`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<At<Bytes>>,
-    /// `red`: share of packets dropped when the mean length is `max`; beyond it grows to all.
-    /// Default: `10%`.
+    /// `red`: share of packets that are dropped when the mean length is `max`; above `max` it grows
+    /// to all packets. Default: `10%`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probability: Option<At<Share>>,
 }
 
-/// The packets that are dropped when a queue is full, or before.
+/// The packets that are dropped when a queue is full, or earlier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum QueuePolicy {
@@ -73,14 +73,14 @@ pub enum QueuePolicy {
     Tail,
     /// The packet that has waited longest.
     Head,
-    /// Arriving packets, the more likely the longer the average queue (random early detection).
+    /// Arriving packets; the probability grows with the average length (random early detection).
     Red,
-    /// Leaving packets, if all have waited too long for a while (RFC 8289).
+    /// Leaving packets, if all packets have waited too long for some time (RFC 8289).
     Codel,
 }
 
 impl Queue {
-    /// Limit of packets of a queue without settings.
+    /// Most packets of a queue without settings.
     pub const DEFAULT_PACKETS: u32 = 1024;
 
     /// Its policy.
@@ -88,7 +88,7 @@ impl Queue {
         self.policy.map_or(QueuePolicy::default(), |policy| policy.value)
     }
 
-    /// Whether it has a drop policy with settings.
+    /// Whether the queue has a drop policy with settings.
     pub fn drops(&self) -> bool {
         self.packets.is_some() || self.bytes.is_some() || self.policy.is_some()
     }
@@ -109,7 +109,7 @@ impl Decode for Queues {
 
 impl Decode for QueueNumber {
     fn decode(node: &Node, context: &mut Context) -> Option<QueueNumber> {
-        // In JSON, and so where documents are kept, all keys are texts.
+        // In JSON, and so in stored documents, all keys are texts.
         let number = match &node.value {
             Value::Text(text) => text.parse().ok().map(Value::Integer),
             _ => None,

@@ -17,28 +17,29 @@ pub struct Reservation {
     #[serde(skip_serializing_if = "Parts::is_empty")]
     #[schemars(with = "Option<Parts>")]
     pub ports: Parts,
-    /// CPU time of its isolated routers, in cores, guaranteed and highest. The least is 0.2.
-    /// Default: the unreserved rest.
+    /// CPU time of the slice's isolated routers, in cores: it is both guaranteed and the limit. The
+    /// least is 0.2. Default: the unreserved rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<At<Cores>>,
-    /// Highest memory of its isolated routers without their packet pools, at least 4MB. Default:
-    /// each router's own limit.
+    /// Highest memory of the slice's isolated routers without their packet pools, at least 4MB.
+    /// Default: each router's own limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<At<Bytes>>,
-    /// Highest number of slots of its routers' packet pools together. Default: unlimited.
+    /// Highest number of slots in the packet pools of the slice's routers together. Default:
+    /// unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slots: Option<At<u32>>,
-    /// Highest number of its routers' numbered queues. Default: 65535.
+    /// Highest number of numbered queues of the slice's routers. Default: 65535.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<At<u32>>,
-    /// Guaranteed and highest number of filter entries. A rule with a range of ports may take
-    /// several, and one without addresses takes one for each version of IP. Default: the unreserved
-    /// rest.
+    /// Number of filter entries: it is both guaranteed and the limit. A rule with a range of ports
+    /// may need several entries, and a rule without addresses needs one for each version of IP.
+    /// Default: the unreserved rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filters: Option<At<u32>>,
 }
 
-/// Parts of ports, in the order of the file.
+/// Shares of ports, in the order of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parts(pub Vec<(At<Name>, At<Part>)>);
 
@@ -49,20 +50,21 @@ pub struct Part {
     /// Its guaranteed rate: `300Mb/s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guarantee: Option<At<Rate>>,
-    /// Its share by weight of the rate that no guarantee takes. Default: 1.
+    /// The slice's share, by weight, of the rate that no guarantee uses. Default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub weight: Option<At<u16>>,
-    /// Its highest rate, also while no other slice sends.
+    /// The slice's highest rate, even while no other slice sends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap: Option<At<Rate>>,
-    /// Its highest received rate: more is dropped before it costs other slices anything.
+    /// The slice's highest received rate. Packets above it are dropped before they cost other
+    /// slices anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_in: Option<At<Rate>>,
 }
 
 impl Part {
-    /// Whether it reserves a sent rate.
+    /// Whether it reserves a sending rate.
     pub fn sends(&self) -> bool {
         self.guarantee.is_some() || self.weight.is_some() || self.cap.is_some()
     }

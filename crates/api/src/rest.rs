@@ -1,4 +1,4 @@
-//! Requests and answers of a node's REST interface. docs/api.md has the paths.
+//! Requests and answers of a node's REST interface. docs/api.md lists the paths.
 
 use std::collections::BTreeMap;
 
@@ -20,16 +20,16 @@ pub struct Objects {
     pub items: Vec<Object>,
 }
 
-/// A document of the node's desired state, and its state.
+/// A document of the node's desired state, and the state of its object.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Object {
     /// `port`, `slice`, `link`, `host`, `router`, `filters`, `flow`, `user`.
     pub kind: String,
-    /// Its name; of a router `SLICE/NAME`.
+    /// The object's name; for a router `SLICE/NAME`.
     pub name: String,
-    /// Times that its document was changed, counted from 1.
+    /// Number of times that the document was changed, counted from 1.
     pub generation: u64,
-    /// When it was changed last, as RFC 3339 has it.
+    /// The time of the last change, as RFC 3339 writes it.
     pub changed: String,
     /// The document, in the form of a YAML file.
     pub document: Value,
@@ -53,7 +53,8 @@ pub struct Status {
 /// A YAML text to be applied.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SourceText {
-    /// Its name in messages; files that it names are first searched in `files`, relative to it.
+    /// The text's name in messages. Files that the text names are first looked up in `files`,
+    /// relative to this name.
     pub path: String,
     /// The YAML.
     pub text: String,
@@ -101,7 +102,7 @@ impl ApplyRequest {
 /// The present or planned changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Applied {
-    /// The answer only predicts; the node did nothing.
+    /// Whether the answer is only a prediction: the node changed nothing.
     pub dry_run: bool,
     /// Number of the resulting desired state; each change makes a new one.
     pub revision: u64,
@@ -137,7 +138,7 @@ pub struct Change {
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// How it is carried out: `in place`, `hot swap`, `restart`.
+    /// How the change is carried out: `in place`, `hot swap`, `restart`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub how: Option<String>,
     /// The fields of a changed document.
@@ -155,12 +156,12 @@ impl Change {
 /// A changed field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FieldChange {
-    /// Its path: `fast_path.routes[10.0.0.0/8].via`.
+    /// The field's path: `fast_path.routes[10.0.0.0/8].via`.
     pub path: String,
-    /// Its old value; `None` for a new field.
+    /// The field's old value; `None` for a new field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// Its new value; `None` for a removed field.
+    /// The field's new value; `None` for a removed field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
 }
@@ -176,16 +177,16 @@ pub struct Event {
     pub warning: bool,
     /// Kind of the object: also `switch` and `node`.
     pub kind: String,
-    /// Its name; empty for switch and node.
+    /// The object's name; empty for switch and node.
     pub name: String,
-    /// In one word, like `Started`, `Ended`, `Applied`, `LinkDown`.
+    /// The kind of event, in one word, such as `Started`, `Ended`, `Applied`, `LinkDown`.
     pub reason: String,
     /// Text for users.
     pub message: String,
     /// The actor: `root`, a user, or `slice NAME` for programs of its slow paths.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
-    /// From where: `local` for the Unix socket, an address and port for the network.
+    /// The origin of the request: `local` for the Unix socket, an address and port for the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
 }
@@ -206,13 +207,14 @@ pub struct NodeInfo {
     pub version: String,
     /// Its process.
     pub pid: u32,
-    /// Turns of its loop that took more than 5 ms of CPU time; all requests wait during a turn.
+    /// Number of turns of the node's loop that took more than 5 ms of CPU time; all requests wait
+    /// during a turn.
     #[serde(default)]
     pub long_turns: u64,
-    /// The longest, in microseconds of CPU time.
+    /// The longest turn, in microseconds of CPU time.
     #[serde(default)]
     pub longest_turn_us: u64,
-    /// Since when it runs, as RFC 3339 has it.
+    /// The time when the node was started, as RFC 3339 writes it.
     pub since: String,
     /// Number of the desired state.
     pub revision: u64,
@@ -220,14 +222,14 @@ pub struct NodeInfo {
     pub temporary: bool,
     /// `false` while documents are being carried out.
     pub settled: bool,
-    /// Address and TCP port where Prometheus may ask for `/metrics`, if any.
+    /// Address and TCP port of `/metrics` for Prometheus, if it is enabled.
     pub metrics_at: Option<String>,
     /// Workers of the switch.
     pub workers: u32,
-    /// Address and TCP port where it takes requests by TLS, if any.
+    /// Address and TCP port where the node accepts requests by TLS, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listens_at: Option<String>,
-    /// Address and TCP port where users log in to routers by SSH, if any.
+    /// Address and TCP port where users log in to routers by SSH, if they can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_at: Option<String>,
 }
@@ -260,33 +262,33 @@ pub struct NewToken {
 /// A token, without its secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenInfo {
-    /// Its identifier, with which it is revoked.
+    /// The token's identifier, which is needed to revoke it.
     pub id: String,
     /// Whose it is.
     pub user: String,
-    /// When it was made, as RFC 3339 has it.
+    /// The time when the token was made, as RFC 3339 writes it.
     pub created: String,
-    /// When it expires, as RFC 3339 has it.
+    /// The time when the token expires, as RFC 3339 writes it.
     pub expires: String,
     /// A note for users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// A token that was just made. Only this answer has its secret.
+/// A token that was just made. Only this answer contains its secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MadeToken {
     /// The token's description.
     #[serde(flatten)]
     pub info: TokenInfo,
-    /// The token, in the form that follows `Authorization: Bearer`.
+    /// The token, in the form for `Authorization: Bearer`.
     pub token: String,
 }
 
 /// A user's tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenList {
-    /// The oldest first, without expired ones.
+    /// The tokens without expired ones, the oldest first.
     pub tokens: Vec<TokenInfo>,
 }
 
@@ -315,14 +317,14 @@ pub struct FilterChanges {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewFilter {
-    /// Its number. Default: one more than the highest number.
+    /// The filter's number. Default: one more than the highest number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
     /// The rule.
     pub rule: Rule,
 }
 
-/// Filters in the format of ClassBench, one a line, the highest priority first.
+/// Filters in the format of ClassBench, one a line; the first has the highest priority.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClassBench {
@@ -354,13 +356,13 @@ pub struct FilterList {
     pub limit: u64,
 }
 
-/// A rule, and how often it has counted since the switch has it.
+/// A rule, and the packets and bytes that it has matched since the switch has had it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FilterStatus {
     /// Its document, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<String>,
-    /// Its number, if it has no document.
+    /// The rule's number, if it is in no document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
     /// The rule.
@@ -401,7 +403,7 @@ pub struct ProblemDetails {
     /// All mistakes with file, line, underlined text and hint, for a terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendered: Option<Box<str>>,
-    /// Whether it contains only names that the caller has sent or may see.
+    /// Whether the texts contain only names that the caller has sent or may see.
     #[serde(skip)]
     pub own_words: bool,
 }
@@ -424,7 +426,7 @@ pub struct Mistake {
     pub help: Option<String>,
 }
 
-/// The kind of a change that failed and was taken back.
+/// The kind of problem of a change that failed and was undone.
 const TAKEN_BACK: &str = "urn:europa:problem:taken-back";
 const AS_BEFORE: &str = "Everything is as it was before.";
 
@@ -444,7 +446,7 @@ fn mistakes(problems: &Problems) -> Box<[Mistake]> {
 }
 
 impl ProblemDetails {
-    /// A problem of one of the kinds of docs/api.md.
+    /// A problem of one of the kinds in docs/api.md.
     pub fn new(kind: &str, title: &str, status: u16, detail: impl Into<String>) -> ProblemDetails {
         ProblemDetails {
             kind: format!("urn:europa:problem:{kind}"),
@@ -517,12 +519,12 @@ impl ProblemDetails {
         ProblemDetails::new("unauthenticated", "The node does not know you", 401, detail)
     }
 
-    /// An operation that the caller has no right to.
+    /// An operation that the caller is not allowed to do.
     pub fn forbidden(detail: impl Into<String>) -> ProblemDetails {
         ProblemDetails::new("forbidden", "You may not do this", 403, detail)
     }
 
-    /// Marks that it contains only names that the caller has sent or may see.
+    /// Marks that the texts contain only names that the caller has sent or may see.
     #[must_use]
     pub fn in_own_words(self) -> ProblemDetails {
         ProblemDetails { own_words: true, ..self }
@@ -534,7 +536,7 @@ impl ProblemDetails {
         ProblemDetails { detail: detail.into(), ..self }
     }
 
-    /// The same problem as another kind, with its mistakes.
+    /// The same problem with another kind; the mistakes are kept.
     #[must_use]
     pub fn as_kind(self, other: ProblemDetails) -> ProblemDetails {
         let ProblemDetails { kind, title, status, .. } = other;

@@ -15,7 +15,7 @@ use crate::user::Role;
 
 use self::problems::{admins, in_use, name_place, not_allowed, too_low};
 
-/// The rights of a user that is no admin.
+/// The rights of a user without the admin right.
 pub struct Rights<'a> {
     stored: &'a Documents,
     roles: &'a BTreeMap<String, Role>,
@@ -42,14 +42,14 @@ impl Side {
     }
 }
 
-/// Whether the user may do an operation.
+/// Whether the user may carry out an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The user may.
     Allowed,
-    /// The user may not, and may get the reason.
+    /// The user may not do it, and may know the reason.
     Forbidden(String),
-    /// The user may not learn that the object exists.
+    /// The user may not know that the object exists.
     Unknown,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Rights<'a> {
         self.role(slice) == Some(Role::Owner)
     }
 
-    /// Whether all routers at a link's ends are in slices of this kind, and there is at least one.
+    /// Whether a link has routers at its ends, and all of them are in slices of this kind.
     fn link_is(&self, link: &str, of: impl Fn(&str) -> bool) -> bool {
         let ends = self.links.get(link).map_or(&[][..], Vec::as_slice);
         let mut slices = ends.iter().filter_map(Side::slice).peekable();
@@ -118,7 +118,7 @@ impl<'a> Rights<'a> {
         }
     }
 
-    /// Whether the user owns a stored object of a slice: pruning takes these.
+    /// Whether the user owns a stored object of a slice: pruning removes such objects.
     pub fn owns(&self, key: &Key) -> bool {
         match key.kind.as_str() {
             "router" | "filters" | "flow" => {
@@ -135,8 +135,8 @@ impl<'a> Rights<'a> {
         }
     }
 
-    /// Whether only owned slices use a stored port or host, and one of them allows documents of its
-    /// kind.
+    /// Whether only owned slices use a stored port or host, and one of these slices allows
+    /// documents of its kind.
     fn serves_owned(&self, key: &Key) -> bool {
         let needed = if key.kind == "port" { Allow::Port } else { Allow::Host };
         let mut slices: Vec<&str> = Vec::new();
@@ -207,7 +207,7 @@ impl<'a> Rights<'a> {
         hidden
     }
 
-    /// Stored documents with which the user's documents are checked: those that the user may see,
+    /// Stored documents that are needed to check the user's documents: those that the user may see,
     /// and the necessary parts of ports and hosts.
     pub fn visible(&self, kept: &[Kept]) -> Vec<Kept> {
         let mut known: Vec<Kept> = kept.iter().filter(|one| self.sees(&one.key)).cloned().collect();
@@ -256,9 +256,9 @@ impl<'a> Rights<'a> {
         parts.map(|(port, _)| port.to_string()).chain(used.map(ToString::to_string)).collect()
     }
 
-    /// A problem for each part of `new` that the user may not write. `new` has the documents that
-    /// the user sent, and those that the user sees. Documents with keys in `changed` are new or
-    /// differ.
+    /// A problem for each part of `new` that the user may not write. `new` contains the documents
+    /// that the user has sent, and those that the user may see. Documents with keys in `changed`
+    /// are new or differ.
     pub fn refused(&self, new: &Documents, changed: &HashSet<Key>) -> Vec<Problem> {
         let mut refused = Vec::new();
         let is_changed = |key: Key| changed.contains(&key);
@@ -305,7 +305,7 @@ impl<'a> Rights<'a> {
         refused.extend(wrong.map(|(field, place)| not_allowed(field, place, "router")));
     }
 
-    /// An owner may change only `programs` of its slice, if that is allowed.
+    /// Of its slice's document, an owner may change only `programs`, if that is allowed.
     fn slice_refused(&self, slice: &Slice, refused: &mut Vec<Problem>) {
         let (Some(stored), true) = (self.slice(&slice.name), self.owns_slice(&slice.name)) else {
             return refused.push(admins(slice.name.place, "kind: slice"));
@@ -323,8 +323,8 @@ impl<'a> Rights<'a> {
         }
     }
 
-    /// A problem for each name in `after` that belongs to another user's object. `after` has all
-    /// documents that would result.
+    /// A problem for each name in `after` that belongs to another user's object. `after` contains
+    /// all documents that would result.
     pub fn taken(&self, after: &Documents, changed: &HashSet<Key>) -> Vec<Problem> {
         let mut taken = Vec::new();
         let there: HashSet<Key> = self.stored.iter().map(|document| document.key()).collect();

@@ -24,13 +24,13 @@ pub struct Router {
     pub name: At<Name>,
     /// The slice that owns it.
     pub slice: At<Name>,
-    /// The node of a cluster that it is on. Default: the node of its ports; without ports, the node
-    /// of a router that it is linked to.
+    /// The node of a cluster that the router is on. Default: the node of its ports; without ports,
+    /// the node of a router that it is linked to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<At<Name>>,
-    /// Whether another node of a cluster starts it when its own has ended. Default: true for a
-    /// router without ties to a machine: no port, `node`, `uplink` or grant, and no flow that names
-    /// it. Without a cluster it has no effect.
+    /// Whether another node of the cluster starts the router when its own node has ended. Default:
+    /// true for a router that is not bound to a machine: it has no port, `node`, `uplink` or grant,
+    /// and no flow names it. Without a cluster it has no effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub takeover: Option<At<bool>>,
     /// Where its fast path runs.
@@ -39,24 +39,25 @@ pub struct Router {
     /// Its limits inside the switch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inline: Option<At<Inline>>,
-    /// Its interfaces by name, in the order in which a program finds them in the pool.
+    /// The router's interfaces by name, in the order in which a program finds them in the pool.
     pub interfaces: Interfaces,
-    /// The program that handles its packets.
+    /// The program that handles the router's packets.
     pub fast_path: At<FastPath>,
-    /// Its own Linux, where routing protocols and other programs run.
+    /// The router's own Linux, where routing protocols and other programs run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slow_path: Option<At<SlowPath>>,
-    /// Files and sockets of the node that its elements may have, each for one element.
+    /// Files and sockets of the node that the router's elements may use, each for one element.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<Grant>>")]
     pub grants: Vec<At<Grant>>,
     /// Its packet memory.
     #[schemars(with = "Option<Pool>")]
     pub pool: Pool,
-    /// How its process waits for packets.
+    /// How the router's process waits for packets.
     #[schemars(with = "Option<Poll>")]
     pub poll: Poll,
-    /// The CPUs that its process may use. Default: all that do not receive much.
+    /// The CPUs that the router's process may use. Default: all CPUs that do not receive many
+    /// packets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<u16>>")]
     pub cpu: Vec<At<u16>>,
@@ -73,9 +74,9 @@ pub enum Run {
     /// In a separate process.
     #[default]
     Isolated,
-    /// Inside the switch: configurations of Europa's own elements with bounded work.
+    /// Inside the switch, for configurations of Europa's own elements with bounded work.
     Inline,
-    /// In the kernel, where packets arrive: an XDP program.
+    /// In the kernel, where packets arrive, for an XDP program.
     Kernel,
 }
 
@@ -83,11 +84,12 @@ pub enum Run {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Inline {
-    /// Time of each of its turns, 1us to 10ms; a turn works on up to 256 packets of each interface.
-    /// The next turn continues with the rest. Default: 100us.
+    /// Time of each turn of the router, 1us to 10ms. A turn handles up to 256 packets of each
+    /// interface. The next turn continues with the rest. Default: 100us.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<At<Time>>,
-    /// Memory without its packet pool and its tables of routes, 64kB to 1GB. Default: 4MB.
+    /// Memory of the router without its packet pool and its tables of routes, 64kB to 1GB. Default:
+    /// 4MB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<At<Bytes>>,
 }
@@ -106,8 +108,8 @@ pub enum Poll {
     /// Polls while there is work, then yields, then sleeps.
     #[default]
     Adaptive,
-    /// It and the switch's worker that serves it poll and never sleep: two whole CPUs for the least
-    /// latency.
+    /// The process and the switch's worker that serves it poll and never sleep: this uses two whole
+    /// CPUs for the least latency.
     Busy,
 }
 
@@ -115,7 +117,7 @@ pub enum Poll {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Pool {
-    /// Number of packets that it holds: a power of two.
+    /// Number of packets that the pool holds: a power of two.
     #[schemars(with = "Option<u32>")]
     pub slots: At<u32>,
     /// Size of a slot.
@@ -126,7 +128,7 @@ pub struct Pool {
 /// Size of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SlotBytes {
-    /// The smaller size that the interfaces' MTUs fit in.
+    /// The smaller size, if the interfaces' MTUs fit into it; otherwise the larger one.
     #[default]
     Auto,
     /// 2048 bytes.
@@ -151,12 +153,12 @@ impl Default for Pool {
 }
 
 impl Router {
-    /// `slice/router`, its name in the whole node.
+    /// `slice/router`, the router's name in the whole node.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.slice, self.name)
     }
 
-    /// An interface and its index, by name.
+    /// An interface and its index, found by name.
     pub fn interface(&self, name: &str) -> Option<(usize, &Interface)> {
         let position = self.interfaces.0.iter().position(|(n, _)| &***n == name)?;
         self.interfaces.0.get(position).map(|(_, interface)| (position, &interface.value))

@@ -16,7 +16,8 @@ use crate::user::User;
 
 /// The JSON Schema of one document, for editors and validators.
 ///
-/// It describes shapes; [`parse`](crate::parse) checks rules over several documents.
+/// It describes the form of a document; [`parse`](crate::parse) also checks rules over several
+/// documents.
 pub fn schema() -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let documents = [

@@ -27,7 +27,7 @@ pub struct RsvpTe {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<At<Rate>>,
     /// The interval at which state is refreshed, R in RFC 2205. State without a refresh ends after
-    /// 5.25 times as long. Default: 30s.
+    /// 5.25 intervals. Default: 30s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refresh: Option<At<Time>>,
     /// Interval of Hellos to each neighbour. A neighbour is lost after 3.5 intervals without an
@@ -46,7 +46,7 @@ pub struct RsvpTe {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Egress {
-    /// No label: the router before the last removes it.
+    /// No label: the last but one router removes it.
     #[default]
     ImplicitNull,
     /// 0 of IPv4, 2 of IPv6.
@@ -59,7 +59,7 @@ pub enum Egress {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TtlModel {
-    /// Each router on the path counts for the packet.
+    /// Each router on the path lowers the packet's TTL.
     #[default]
     Uniform,
     /// The whole path lowers the packet's TTL by one.
@@ -77,7 +77,7 @@ impl RsvpTe {
         self.refresh.map_or(Self::DEFAULT_REFRESH_NS, |time| time.ns)
     }
 
-    /// Interval of Hellos, in nanoseconds; 0 sends none.
+    /// Interval of Hellos, in nanoseconds; 0 means that none are sent.
     pub fn hello_ns(&self) -> u64 {
         self.hello.map_or(Self::DEFAULT_HELLO_NS, |time| time.ns)
     }

@@ -20,23 +20,23 @@ pub struct Slice {
     /// A text for users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<At<String>>,
-    /// Ranges of addresses for links without any.
+    /// Ranges of addresses for links that have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub links: Option<LinkAddresses>,
-    /// Its share of the node. Default: an equal share of the unreserved rest.
+    /// The slice's share of the node. Default: an equal share of the unreserved rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reservation: Option<Reservation>,
-    /// Which XDP programs of its routers run in the kernel.
+    /// The XDP programs of the slice's routers that may run in the kernel.
     #[serde(skip_serializing_if = "Programs::is_none")]
     #[schemars(with = "Option<Programs>")]
     pub programs: Programs,
-    /// Fields that name objects of the machine and that its owners' documents may have.
+    /// Fields that name objects of the machine, which documents of the slice's owners may contain.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<Allow>>")]
     pub allow: Vec<At<Allow>>,
 }
 
-/// Which XDP programs run in the kernel.
+/// The XDP programs that may run in the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Programs {
@@ -52,7 +52,7 @@ pub enum Programs {
 }
 
 impl Programs {
-    /// Whether no programs may run there.
+    /// Whether no programs may run in the kernel.
     pub fn is_none(&self) -> bool {
         *self == Programs::None
     }

@@ -9,28 +9,28 @@ use crate::source::At;
 use crate::tree::{Node, Value};
 use crate::values::Name;
 
-/// A router's own Linux: a network namespace where it has the same interfaces. Linux gets the
-/// packets that the fast path cannot handle, and the fast path follows its routes and neighbours.
+/// A router's own Linux: a network namespace with the router's interfaces. Linux gets the packets
+/// that the fast path cannot handle, and the fast path follows Linux's routes and neighbours.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct SlowPath {
-    /// Files for its programs; each hides the host's directory of its path.
+    /// Files for the slow path's programs. Each hides the machine's directory of the same path.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<File>>")]
     pub files: Vec<At<File>>,
-    /// Programs that run there as long as the router runs.
+    /// Programs that run in the slow path as long as the router runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<Daemon>>")]
     pub run: Vec<At<Daemon>>,
-    /// A device `uplink` there: connections that its programs open leave by it with the machine's
-    /// addresses. The router forwards no packets over it.
+    /// Whether the slow path has a device `uplink`: connections that its programs open leave by it
+    /// with the machine's addresses. The router forwards no packets over it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<bool>")]
     pub uplink: Option<At<bool>>,
-    /// The root directory of its programs: a folder of the machine, `/` for the machine's own files, or
-    /// a container image, as an OCI layout or an archive of `docker save`. They may write everywhere;
-    /// the folder stays as it is, and their files go with the slow path. Default: the machine's files,
-    /// for reading only.
+    /// The root directory of the slow path's programs: a folder of the machine, `/` for the
+    /// machine's own files, or a container image, as an OCI layout or an archive of `docker save`.
+    /// Programs may write everywhere. The folder stays unchanged, and written files are deleted
+    /// with the slow path. Default: the machine's files, read-only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub root: Option<At<String>>,
@@ -43,23 +43,23 @@ impl SlowPath {
     }
 }
 
-/// A file, or with a slash at the end a directory.
+/// A file, or a directory if the path ends with a slash.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct File {
-    /// Its absolute path for programs. Other files of that directory are hidden, except in `/run`,
-    /// `/tmp` and `/var/log`, which are the router's own.
+    /// The file's absolute path for programs. Other files of the same directory are hidden, except
+    /// in `/run`, `/tmp` and `/var/log`, which belong to the router.
     pub path: At<String>,
     /// Its content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<At<String>>,
-    /// A file to copy, relative to the YAML file's folder. A node keeps its text.
+    /// A file to copy, relative to the YAML file's folder. A node stores its text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<At<String>>,
-    /// Its owner; its group is the owner's group. Default: root.
+    /// The file's owner; its group is the owner's group. Default: root.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<At<String>>,
-    /// Its permissions, in octal digits. Default: 0644, for a directory 0755.
+    /// The file's permissions, in octal digits. Default: 0644, for a directory 0755.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<At<String>>,
 }
@@ -70,28 +70,29 @@ pub struct File {
 pub struct Daemon {
     /// The name of its log.
     pub name: At<Name>,
-    /// Program and arguments. It must stay in the foreground.
+    /// Program and arguments. The program must stay in the foreground.
     pub command: Vec<At<String>>,
     /// The action when it ends.
     #[schemars(with = "Option<Restart>")]
     pub restart: Restart,
-    /// Capabilities that it keeps in addition to those of every program here, such as `sys_admin`
-    /// for FRR.
+    /// Capabilities that the program keeps in addition to those of every program in a slow path,
+    /// such as `sys_admin` for FRR.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub capabilities: Vec<At<String>>,
-    /// Programs of this list that it needs: it starts after them, and restarts with them. Default:
-    /// FRR's daemons need zebra if it is in the list, others need none.
+    /// Programs of this list that the program needs: it starts after them, and restarts with them.
+    /// Default: FRR's daemons need zebra if it is in the list; others need none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<String>>")]
     pub needs: Option<Vec<At<Name>>>,
-    /// How it reloads its files. Default: `frr-reload.py` for FRR's daemons, `birdc` for BIRD, a
-    /// restart for others.
+    /// How the program reloads its files. Default: `frr-reload.py` for FRR's daemons, `birdc` for
+    /// BIRD, a restart for others.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Reload>")]
     pub reload: Option<At<Reload>>,
-    /// Paths of `files` whose change reloads it. Default: files that its command names, and files
-    /// that those name. A file that no program names reloads all of them.
+    /// Paths of `files` whose change makes the program reload. Default: files that its command
+    /// names, and files that those files name. A file that no program names makes all programs
+    /// reload.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<String>>")]
     pub reload_on: Option<Vec<At<String>>>,
@@ -103,7 +104,7 @@ pub struct Daemon {
 pub enum Reload {
     /// A signal, like `HUP`.
     Signal(String),
-    /// Program and arguments; it fails unless it ends with code 0.
+    /// Program and arguments, which must end with code 0.
     Command(Vec<String>),
 }
 
@@ -114,7 +115,7 @@ const RELOAD_SIGNALS: [&str; 6] = ["HUP", "INT", "QUIT", "USR1", "USR2", "WINCH"
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Restart {
-    /// Restart it, with growing delays if it keeps ending.
+    /// Restart the program, with growing delays if it keeps ending.
     #[default]
     Always,
     /// Restart it if it failed.
@@ -160,7 +161,7 @@ impl Decode for SlowPath {
             files.push(file);
         }
         for file in &slow_path.files {
-            // Each path above it must be a directory.
+            // Each path above a file must be a directory.
             let above = |other: &&&At<File>| {
                 !other.path.ends_with('/')
                     && file
@@ -303,7 +304,7 @@ impl Decode for Reload {
     }
 }
 
-/// Reports a root directory that is no absolute path.
+/// Reports a root directory that is not an absolute path.
 pub(crate) fn check_root(root: Option<&At<String>>, context: &mut Context) {
     let upward = |path: &str| path.split('/').any(|part| part == "..");
     if let Some(root) = root.filter(|root| !root.starts_with('/') || upward(root)) {

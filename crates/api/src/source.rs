@@ -11,8 +11,8 @@ use serde::{Serialize, Serializer};
 /// The text of one YAML file.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// The file's name as error messages show it; files that the YAML names are
-    /// searched beside it.
+    /// The file's name in error messages; files that the YAML names are looked up in the same
+    /// folder.
     pub path: PathBuf,
     /// The file's content.
     pub text: String,
@@ -21,7 +21,7 @@ pub struct Source {
 /// A range of bytes in one of the files that were read together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
-    /// Which file: its index in the list of sources.
+    /// The file: its index in the list of sources.
     pub source: u32,
     /// First byte.
     pub start: u32,
@@ -29,7 +29,7 @@ pub struct Place {
     pub end: u32,
 }
 
-/// A value and where it was written. Two are equal when their values are.
+/// A value and its place in the text. Two of them are equal if their values are.
 #[derive(Clone, Copy)]
 pub struct At<T> {
     /// The value.

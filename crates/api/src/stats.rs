@@ -16,7 +16,7 @@ pub struct NodeStats {
     pub ports: Vec<PortStats>,
     /// Its hosts.
     pub hosts: Vec<HostStats>,
-    /// Its links that have a delay, rate, loss or similar.
+    /// Links that have a delay, rate, loss or similar.
     pub links: Vec<LinkStats>,
     /// Its links to other machines.
     #[serde(default)]
@@ -25,7 +25,7 @@ pub struct NodeStats {
     pub queues: Vec<QueueStats>,
     /// Its switch, if it runs.
     pub switch: Option<SwitchStats>,
-    /// Times that the switch was started again.
+    /// Number of times that the switch was restarted.
     pub switch_restarts: u64,
 }
 
@@ -34,33 +34,34 @@ pub struct NodeStats {
 pub struct RouterStats {
     /// `slice/router`.
     pub name: String,
-    /// `running`, or when it will be started again.
+    /// `running`, or the time when the router will be started again.
     pub state: String,
     /// Its process.
     pub pid: Option<u32>,
     /// Number of restarts.
     pub restarts: u64,
-    /// CPU time that its fast path's processes have used, in nanoseconds; `None` where the
-    /// machine does not account it.
+    /// CPU time that the processes of the router's fast path have used, in nanoseconds; `None` if
+    /// the machine does not account it.
     pub cpu_ns: Option<u64>,
-    /// CPU time that the kernel spent to put packets from ports into its pool, in nanoseconds:
-    /// measured for one packet of 64.
+    /// CPU time that the kernel has spent on putting packets from ports into the router's pool, in
+    /// nanoseconds; it is measured for one packet of 64.
     pub kernel_ns: u64,
-    /// Bytes of memory that these processes use in addition to the packet pool; `None` as above.
+    /// Bytes of memory that these processes use in addition to the packet pool; `None` if the
+    /// machine does not account it.
     pub memory_bytes: Option<u64>,
     /// Bytes of its packet pool.
     pub pool_bytes: u64,
     /// Times that a packet woke it.
     pub wakes: u64,
-    /// Its use of the switch, if it runs there.
+    /// The router's use of the switch, if it runs there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inline: Option<InlineStats>,
-    /// Packets that passed through its Linux because the fast path may not decide on them, by
-    /// reason.
+    /// Packets that passed through the router's Linux because the fast path may not decide on them,
+    /// by reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_linux: Vec<(String, u64)>,
-    /// Where its packets are, if that was asked for and its fast path is a Click configuration
-    /// that answers.
+    /// The places of the router's packets, if they were requested and the fast path is a Click
+    /// configuration that answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<LedgerStats>,
     /// Its interfaces.
@@ -81,7 +82,7 @@ pub struct LedgerStats {
     pub sent: u64,
     /// Packets put into the transmit rings that lead to the router's own Linux.
     pub to_linux: u64,
-    /// Packets ended by elements whose purpose that is, by element.
+    /// Packets ended by elements that consume packets on purpose, by element.
     pub consumed: Vec<(String, u64)>,
     /// Packets lost in the router, by cause.
     pub dropped: Vec<(String, u64)>,
@@ -109,26 +110,27 @@ pub struct SendingStats {
 /// The counters of a router inside the switch, since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InlineStats {
-    /// Most nanoseconds of each of its turns.
+    /// Most nanoseconds of each turn of the router.
     pub budget_ns: u64,
     /// Its turns.
     pub turns: u64,
     /// Nanoseconds of all turns.
     pub spent_ns: u64,
-    /// Nanoseconds of the longest turn, including times when the machine stood still.
+    /// Nanoseconds of the longest turn, including times when the machine stopped.
     pub longest_ns: u64,
-    /// Turns that ended because the budget was used up; the next turn continued.
+    /// Turns that ended because the budget was used up, and that the next turn continued.
     pub cut: u64,
-    /// Turns of more than 16 budgets and 2 ms. The switch ends the router after eight of them in a
-    /// row.
+    /// Turns of more than 16 budgets and 2 ms. The switch ends the router after eight such turns in
+    /// a row.
     pub overruns: u64,
     /// Packets received.
     pub packets: u64,
-    /// Bytes of memory, beside its packet pool and its tables of routes.
+    /// Bytes of memory, without the router's packet pool and its tables of routes.
     pub memory_bytes: u64,
-    /// Most bytes of memory that it may have.
+    /// Most bytes of memory that the router may have.
     pub quota_bytes: u64,
-    /// Bytes of addresses that its tables of routes reserve; only written ones take memory.
+    /// Bytes of addresses that the router's tables of routes reserve; only written ones occupy
+    /// memory.
     pub table_bytes: u64,
 }
 
@@ -137,7 +139,7 @@ pub struct InlineStats {
 pub struct HostStats {
     /// Its name.
     pub name: String,
-    /// The file of its network namespace.
+    /// The file of the host's network namespace.
     pub namespace: String,
     /// Its interfaces.
     pub interfaces: Vec<HostInterfaceStats>,
@@ -148,9 +150,9 @@ pub struct HostStats {
 pub struct HostInterfaceStats {
     /// Its name.
     pub name: String,
-    /// Its other end: `link NAME`, `port NAME` or `device NAME`.
+    /// The interface's other end: `link NAME`, `port NAME` or `device NAME`.
     pub to: String,
-    /// Its Ethernet address; empty for a device, which has its own.
+    /// The interface's Ethernet address; empty for a device, which has its own.
     pub mac: String,
     /// Its addresses.
     #[schemars(with = "Vec<String>")]
@@ -162,7 +164,7 @@ pub struct HostInterfaceStats {
 pub struct LinkStats {
     /// Its name.
     pub name: String,
-    /// Which end sends: `slice/router.interface`, or `host.interface`.
+    /// The end that sends: `slice/router.interface`, or `host.interface`.
     pub from: String,
     /// Packets that entered.
     pub packets: u64,
@@ -183,7 +185,7 @@ pub struct LinkStats {
 pub struct TunnelStats {
     /// The link's name.
     pub name: String,
-    /// Its interface on this node: `slice/router.interface`, or `host.interface`.
+    /// The interface on this node: `slice/router.interface`, or `host.interface`.
     pub end: String,
     /// This node's address.
     pub local: String,
@@ -197,17 +199,17 @@ pub struct TunnelStats {
     pub epoch: u64,
     /// Frames that left.
     pub tx_frames: u64,
-    /// Their bytes, without outer headers.
+    /// Bytes of these frames, without outer headers.
     pub tx_bytes: u64,
-    /// Packets that left: more than frames where frames are split.
+    /// Packets that left; if frames are split, these are more than the frames.
     pub tx_packets: u64,
     /// Complete frames that arrived.
     pub rx_frames: u64,
-    /// Their bytes, without outer headers.
+    /// Bytes of these frames, without outer headers.
     pub rx_bytes: u64,
-    /// Packets that arrived with the right key and epoch.
+    /// Packets that arrived with the valid key and epoch.
     pub rx_packets: u64,
-    /// Numbers of packets that did not arrive.
+    /// Packets that did not arrive, according to their numbers.
     pub lost: u64,
     /// Packets that arrived after later ones.
     pub reordered: u64,
@@ -235,7 +237,7 @@ pub struct InterfaceStats {
     pub tx_bytes: u64,
     /// Packets lost, by cause; causes that never happened are left out.
     pub drops: Vec<(String, u64)>,
-    /// Packets that its router sent, by result.
+    /// Packets that the interface's router sent, by result.
     #[serde(default)]
     pub sending: SendingStats,
 }
@@ -251,7 +253,7 @@ pub struct PortStats {
     pub to_linux: u64,
     /// Copies of broadcasts that were not made, because of their rate.
     pub copies_refused: u64,
-    /// Frames too short to have a header.
+    /// Frames that are too short for a header.
     pub malformed: u64,
     /// Packets that wait to be sent.
     pub queued: usize,
@@ -261,8 +263,8 @@ pub struct PortStats {
     pub device_drops: u64,
 }
 
-/// Counters of packets in queues of a port, since the start of the switch: in all of them, in a
-/// slice's, in a router's, or in one.
+/// Counters of packets in queues of a port, since the start of the switch: in all queues, in those
+/// of a slice or a router, or in one queue.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct QueueStats {
     /// The port.
@@ -293,9 +295,9 @@ pub struct QueueStats {
     pub drops: Vec<(String, u64)>,
     /// Bytes dropped.
     pub dropped_bytes: u64,
-    /// Histogram of waiting times of departed packets: nanoseconds, and the number of packets that
-    /// waited less than that, but at least half of it. Empty classes are left out; the last class
-    /// has no upper end.
+    /// Histogram of waiting times of departed packets. Each class has an upper bound in
+    /// nanoseconds, and the number of packets that waited less than that, but at least half of it.
+    /// Empty classes are left out; the last class has no upper bound.
     pub waited: Vec<(u64, u64)>,
     /// Half of the packets waited less than this, in nanoseconds, to within a factor of two.
     pub waited_p50_ns: u64,
@@ -306,14 +308,14 @@ pub struct QueueStats {
 /// The counters and state of the switch.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SwitchStats {
-    /// CPU time of all switches since the node's start, in nanoseconds; `None` where the machine
-    /// does not account it.
+    /// CPU time of all switches since the node's start, in nanoseconds; `None` if the machine does
+    /// not account it.
     pub cpu_ns: Option<u64>,
     /// Runs of the transmit program.
     pub kicks: u64,
     /// Frames that were sent as live frames.
     pub live_frames: u64,
-    /// System calls for sending by sockets.
+    /// System calls that sent frames by sockets.
     pub socket_calls: u64,
     /// Frames that left by a socket.
     pub socket_frames: u64,
@@ -325,7 +327,7 @@ pub struct SwitchStats {
     /// Super-packets that the switch cut into segments.
     #[serde(default)]
     pub cut_packets: u64,
-    /// Packets at UDP ports of tunnels that are of no link of this node.
+    /// Packets at UDP ports of tunnels that belong to no link of this node.
     #[serde(default)]
     pub foreign_packets: u64,
     /// Packets at sockets of tunnels that are not packets of Europa's tunnels.

@@ -33,8 +33,8 @@ pub(crate) enum Value {
 pub(crate) struct Node {
     pub(crate) value: Value,
     pub(crate) span: Range<usize>,
-    /// The characters of a number or truth value, as its value can have several forms: `007`,
-    /// `1.10`, `1e3`.
+    /// The characters of a number or truth value, because the same value can be written in several
+    /// forms: `007`, `1.10`, `1e3`.
     pub(crate) written: Option<Box<str>>,
 }
 
@@ -52,7 +52,7 @@ enum Parsed {
     Map(Vec<(Spanned<Parsed>, Spanned<Parsed>)>),
 }
 
-/// Why a document is no YAML, and where.
+/// The reason why a text is not YAML, and the place.
 #[derive(Debug)]
 pub(crate) struct SyntaxError {
     pub(crate) message: String,
@@ -60,7 +60,7 @@ pub(crate) struct SyntaxError {
     pub(crate) span: Range<usize>,
 }
 
-/// Beginnings of the parser's messages; each with its meaning for the author of a file, and a
+/// Beginnings of the parser's messages, each with its meaning for the author of a file, and a
 /// remedy. The texts avoid terms of the YAML specification.
 const MEANINGS: &[(&str, &str, &str)] = &[
     (
@@ -155,10 +155,10 @@ impl Value {
     }
 }
 
-/// Cuts a file into documents: byte ranges, each from its `---` line on.
+/// Splits a file into documents: byte ranges, each from its `---` line on.
 ///
-/// Cutting before parsing lets every document report its own syntax error. It is safe because YAML
-/// allows `---` at the start of a line only between documents.
+/// Because files are split before they are parsed, every document can report its own syntax error.
+/// This is safe: YAML allows `---` at the start of a line only between documents.
 pub(crate) fn documents(text: &str) -> Vec<Range<usize>> {
     let mut starts = vec![0];
     let mut at = 0;
@@ -173,7 +173,7 @@ pub(crate) fn documents(text: &str) -> Vec<Range<usize>> {
     starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
 }
 
-/// Parses the document in `range` of `text`. An empty one is `Value::Null`.
+/// Parses the document in `range` of `text`. An empty document is `Value::Null`.
 pub(crate) fn parse(text: &str, range: Range<usize>) -> Result<Node, SyntaxError> {
     let piece = &text[range.clone()];
     let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
@@ -185,7 +185,8 @@ pub(crate) fn parse(text: &str, range: Range<usize>) -> Result<Node, SyntaxError
         Err(error) => {
             let span = error.location().map_or(0..0, |location| place(&location, piece));
             let message = error.without_snippet().to_string();
-            // The place is shown by underlining; counted within the document it would be wrong.
+            // The report underlines the place. A line number counted within the document would be
+            // wrong.
             let message = match message.rfind(" at line ") {
                 Some(end) => message[..end].to_owned(),
                 None => message,
@@ -199,7 +200,7 @@ pub(crate) fn parse(text: &str, range: Range<usize>) -> Result<Node, SyntaxError
 
 /// A parsed value as a node, at `span` of the document that begins at byte `start` of `text`.
 fn node(parsed: Spanned<Parsed>, span: Range<usize>, start: usize, text: &str) -> Node {
-    // Inside the tree every value has byte offsets: the text is not asked.
+    // Every value inside the tree has byte offsets, so the text is not needed.
     let child = |parsed: Spanned<Parsed>| {
         let span = place(&parsed.referenced, "");
         node(parsed, span, start, text)
@@ -213,7 +214,7 @@ fn node(parsed: Spanned<Parsed>, span: Range<usize>, start: usize, text: &str) -
             Value::Map(entries.into_iter().map(entry).collect())
         }
     };
-    // An alias is in another place than its anchor.
+    // An alias stands in another place than its anchor.
     let written = || {
         let defined = place(&parsed.defined, "");
         let written = text.get(defined.start + start..defined.end + start)?.trim();
@@ -223,8 +224,8 @@ fn node(parsed: Spanned<Parsed>, span: Range<usize>, start: usize, text: &str) -
     Node { written: is_text.then(written).flatten(), value, span }
 }
 
-/// Bytes of `piece` that a location means. Values have byte offsets; the parser's
-/// own errors and mapping keys' containers count characters only.
+/// The bytes of `piece` that a location denotes. Values have byte offsets; the parser's own errors,
+/// and containers of mapping keys, only have counts of characters.
 fn place(location: &serde_saphyr::Location, piece: &str) -> Range<usize> {
     let span = location.span();
     if let (Some(start), Some(len)) = (span.byte_offset(), span.byte_len()) {
@@ -237,10 +238,10 @@ fn place(location: &serde_saphyr::Location, piece: &str) -> Range<usize> {
     byte_of(span.offset())..byte_of(span.offset().saturating_add(span.len()))
 }
 
-/// Most underlined bytes: a document may be one line, and each of its values is examined.
+/// Most bytes that are underlined: a document may be one line, and each of its values is examined.
 const MOST_UNDERLINED: usize = 256;
 
-/// Makes a range fit for underlining: inside the text, on character borders, only on its first
+/// Adjusts a range for underlining: inside the text, on character boundaries, only on its first
 /// line, and not empty unless the line ends there. Containers have no length of their own.
 fn tidy(span: Range<usize>, text: &str) -> Range<usize> {
     let floor = |mut at: usize| {
@@ -355,7 +356,8 @@ mod tests {
             ("NO", None),
             ("text", None),
         ] {
-            // As a document, in braces, in lines, behind an anchor and through an alias.
+            // The value stands as a document, in braces, in lines, behind an anchor and through an
+            // alias.
             for (text, path) in [
                 (format!("# é\n{yaml} # one\n"), &[][..]),
                 (format!("{{é: {{b: {yaml} }}}}"), &[0, 0]),

@@ -12,8 +12,8 @@ use crate::source::At;
 use crate::tree::{Node, Value};
 
 /// A link's tunnel to another machine: Geneve (RFC 8926) over UDP. One interface of this node is on
-/// the link. A node at `remote` has the other one, and an equal document with the two addresses and
-/// the two keys exchanged.
+/// the link. A node at `remote` has the other interface. That node has the same document, with the
+/// two addresses and the two keys exchanged.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct LinkTunnel {
@@ -52,7 +52,8 @@ impl LinkTunnel {
     }
 }
 
-/// A key of one direction of a tunnel: 64 bits, written as 16 hexadecimal digits. `Debug` hides it.
+/// A key for one direction of a tunnel: 64 bits, written as 16 hexadecimal digits. `Debug` output
+/// hides it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, JsonSchema)]
 #[schemars(inline)]
 pub struct TunnelKey(

@@ -35,16 +35,16 @@ pub struct User {
     /// A text for users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<At<String>>,
-    /// Its public SSH keys, a line each, as `ssh-keygen` writes them. With one of these keys it logs
-    /// in to routers, if the node has `--ssh`. A key belongs to one user.
+    /// The user's public SSH keys, a line each, as `ssh-keygen` writes them. With any of them the
+    /// user can log in to routers, if the node has `--ssh`. A key belongs to one user.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub ssh_keys: Vec<At<SshKey>>,
-    /// Its role on each slice that it may see: `{red: owner, blue: viewer}`.
+    /// The user's role on each slice that the user may see: `{red: owner, blue: viewer}`.
     #[serde(skip_serializing_if = "Roles::is_empty")]
     #[schemars(with = "Option<Roles>")]
     pub roles: Roles,
-    /// `true`: it may do everything that root may do with the node.
+    /// `true`: the user may do everything that root may do with the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin: Option<At<bool>>,
 }
@@ -55,7 +55,7 @@ pub struct User {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Reads documents, states, counters, handlers, logs and events of the slice.
+    /// May read documents, states, counters, handlers, logs and events of the slice.
     Viewer,
     /// May also write handlers, restart routers and capture their packets.
     Operator,
@@ -79,7 +79,7 @@ impl User {
 }
 
 impl SshKey {
-    /// Its type, such as `ssh-ed25519`.
+    /// The key's type, such as `ssh-ed25519`.
     pub fn kind(&self) -> &str {
         self.0.split_whitespace().next().unwrap_or_default()
     }
@@ -132,7 +132,7 @@ fn wrong_key(line: &str) -> Option<&'static str> {
         return Some("a key is one line");
     }
     let Ok(bytes) = BASE64.decode(key) else { return Some("its second word is not base64") };
-    // The key contains the type once more, after its length in four bytes.
+    // The key contains the type again, after its length in four bytes.
     let named = bytes.get(4..4 + kind.len()).is_some_and(|named| named == kind.as_bytes());
     let length = u32::try_from(kind.len()).unwrap_or(0).to_be_bytes();
     (!named || !bytes.starts_with(&length)).then_some("it is not of the type that it begins with")

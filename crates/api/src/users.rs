@@ -1,4 +1,4 @@
-//! The objects that need an object, which must be removed before it.
+//! The objects that need another object, and so must be removed before it.
 
 use crate::bundle::Key;
 use crate::documents::Documents;
@@ -7,8 +7,8 @@ use crate::link::Link;
 use crate::router::Router;
 
 impl Documents {
-    /// Why an object cannot be removed, and the remedy; `None` if no other object needs it. A link
-    /// may lose an end, unless its document would keep no end or names that end.
+    /// The reason why an object cannot be removed, and the remedy; `None` if no other object needs
+    /// it. A link may lose an end, unless its document names that end or would have no end left.
     pub fn needed(&self, key: &Key) -> Option<String> {
         let users = self.users(key);
         let all = users.join(", ");
@@ -65,7 +65,7 @@ impl Documents {
         objects.chain(self.links_of(key)).chain(users).collect()
     }
 
-    /// Documents of links that name a router or host, or have no other end.
+    /// Documents of links that name a router or host, or that would have no end without it.
     fn links_of(&self, key: &Key) -> Vec<String> {
         if !matches!(key.kind.as_str(), "router" | "host") {
             return Vec::new();
@@ -111,9 +111,9 @@ mod tests {
             ("port", "left", Some("port left is still needed by router red/r1, slice red; delete")),
             ("router", "red/r1", Some("router red/r1 is still needed by filters f; delete")),
             ("host", "h", Some("host h is still needed by router red/r1; delete")),
-            // The last end of a link with a document; link n keeps an end.
+            // This is the last end of a link with a document; link n keeps an end.
             ("host", "g", Some("host g is still needed by link k; delete")),
-            // The `a` of link m, and both ends of link o.
+            // This router is the `a` of link m, and has both ends of link o.
             ("router", "blue/r2", Some("router blue/r2 is still needed by link m, link o; delete")),
             ("router", "blue/r3", None),
             ("link", "m", None),

@@ -66,26 +66,26 @@ impl FromStr for InterfaceName {
 }
 
 impl InterfaceName {
-    /// The suffix of an interface's name for its side to the switch's queues.
+    /// The suffix in the name of a hidden interface to the switch's queues.
     pub const QUEUE_SIDE: &str = "@queue";
 
-    /// The name of the hidden interface to the side of the router's own Linux.
+    /// The name of the hidden interface to the router's own Linux.
     pub fn host_side(&self) -> InterfaceName {
         InterfaceName(format!("{}{HOST_SIDE}", self.0))
     }
 
-    /// Whether this is a host-side interface.
+    /// Whether this is a hidden interface to Linux.
     pub fn is_host_side(&self) -> bool {
         self.0.ends_with(HOST_SIDE)
     }
 
-    /// The name of a hidden interface to a kernel router's process: it gets the frames that leave
-    /// by this interface.
+    /// The name of the hidden interface to a kernel router's process: the process gets the frames
+    /// that leave by this interface.
     pub fn queue_side(&self) -> InterfaceName {
         InterfaceName(format!("{}{}", self.0, Self::QUEUE_SIDE))
     }
 
-    /// The name of the interface by which a hidden interface's frames leave.
+    /// The name of the interface by which the frames of a hidden interface leave.
     pub fn queue_of(&self) -> Option<&str> {
         self.0.strip_suffix(Self::QUEUE_SIDE)
     }
@@ -96,7 +96,7 @@ impl InterfaceName {
     }
 }
 
-/// The suffix of an interface's name for its side to Linux.
+/// The suffix in the name of a hidden interface to Linux.
 const HOST_SIDE: &str = "@host";
 
 macro_rules! text {
@@ -125,20 +125,20 @@ text!(InterfaceName);
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// Whether it names a group of stations, which no interface may have.
+    /// Whether the address denotes a group of stations, which no interface may have.
     pub fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
     }
 
-    /// The same locally administered address for the same text, always and everywhere.
+    /// The same locally administered address for the same text, on every machine and in every
+    /// version.
     pub fn generated(text: &str) -> Mac {
         let [a, b, c, d, e, f, g, h] = hash(text).to_be_bytes();
         Mac([0x02, a ^ f, b ^ g, c ^ h, d, e])
     }
 }
 
-/// A number that is always the same for the same text: FNV-1a, stable, and short enough
-/// to be stated here.
+/// A number that is always the same for the same text (FNV-1a).
 pub fn hash(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, b| (hash ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))

@@ -5,13 +5,13 @@ use crate::documents::Documents;
 use crate::ends::{End, ends};
 use crate::router::Run;
 
-/// Longest packet that a kernel router sends over a link to another router: with its Ethernet header it
-/// is one frame of the kernel's (`EUROPA_MAX_LIVE_FRAME` in bpf/substrate.h).
+/// Longest packet that a kernel router sends over a link to another router: with its Ethernet
+/// header it fits into one frame of the kernel (`EUROPA_MAX_LIVE_FRAME` in bpf/substrate.h).
 const MOST_OF_A_WIRE: u32 = 3408 - 14;
 
 impl Documents {
-    /// Sentences about accepted settings that may be mistakes, such as links with one end, each
-    /// with the link that may have been misspelt.
+    /// Sentences about accepted settings that may be mistakes. For example a link with one end,
+    /// together with the link whose name may be misspelt.
     pub fn warnings(&self) -> Vec<String> {
         let ends = ends(self);
         let single = |ends: &Vec<End<'_>>| matches!(ends.as_slice(), [_]);
@@ -42,7 +42,7 @@ impl Documents {
         warnings
     }
 
-    /// Links over which a kernel router cannot send all that their MTU allows.
+    /// Links over which a kernel router cannot send all packets that their MTU allows.
     fn long_wires(&self) -> impl Iterator<Item = String> {
         let lines = self.hosts.iter().flat_map(|host| &host.interfaces.0);
         let lines: Vec<_> = lines.filter_map(|(_, one)| one.link.as_ref()).collect();

@@ -14,25 +14,25 @@ use crate::tree::Node;
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Xdp {
-    /// Its source in C, searched beside the YAML file. It is compiled where the file is read.
+    /// The program's source in C, relative to the YAML file. It is compiled where the file is read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<At<String>>,
-    /// The object file that clang made of it, searched in the folder of the YAML file.
+    /// The object file that clang made of the source, relative to the YAML file's folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<At<String>>,
     /// Name of the program's function or section. Default: the only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<At<String>>,
-    /// Values of its constants (`const volatile`), by name.
+    /// Values of the program's constants (`const volatile`), by name.
     #[serde(skip_serializing_if = "Texts::is_empty")]
     #[schemars(with = "Option<BTreeMap<String, Word>>")]
     pub constants: Texts,
-    /// First entries of its maps: names of maps, and their keys and values. Maps of devices hold
-    /// numbers of interfaces, from 1 on, in the order of the router's document.
+    /// First entries of the program's maps: names of maps, and their keys and values. Maps of
+    /// devices contain numbers of interfaces, from 1 on, in the order of the router's document.
     #[serde(skip_serializing_if = "Tables::is_empty")]
     #[schemars(with = "Option<Tables>")]
     pub maps: Tables,
-    /// Stages that it calls: names of program arrays, and their indices and programs.
+    /// Stages that the program calls: names of program arrays, and their indices and programs.
     #[serde(skip_serializing_if = "Tables::is_empty")]
     #[schemars(with = "Option<Tables>")]
     pub tail_calls: Tables,
@@ -50,7 +50,7 @@ impl Tables {
 }
 
 impl Xdp {
-    /// The field that names its file, and the file.
+    /// The field that names the program's file, and the file.
     pub fn file(&self) -> Option<(&'static str, &At<String>)> {
         let source = self.source.as_ref().map(|file| ("source", file));
         source.or_else(|| Some(("object", self.object.as_ref()?)))

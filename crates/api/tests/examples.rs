@@ -60,8 +60,8 @@ fn two_slices_say_what_they_seem_to() {
     }
 }
 
-/// The first configurations of the pages for beginners are valid. The tests of pages apply the
-/// later ones, which change them.
+/// The first configurations on the pages for beginners are valid. Later ones change them; the tests
+/// of pages apply those.
 #[test]
 fn configurations_in_the_guide_are_right() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,5 +1,5 @@
-//! For any change of an example, reading it ends, without a panic, and every mistake has a place in
-//! the text.
+//! After any change of an example, reading it ends without a panic, and every mistake has a place
+//! in the text.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Every kind of mistake: message and place.
+//! Tests every kind of mistake: message and place.
 
 use europa_api::{Source, parse};
 
@@ -139,7 +139,7 @@ fn routers() {
                 "13:3 \"a-long-interface\" is not an interface's name: an interface's name has at most 15 characters, as in Linux; this one has 16",
             ],
         ),
-        // A link with one end leads nowhere while its other end does not exist.
+        // A link with only one end is useless, but its other end may come later.
         ("  up: {link: core}\n", BUILTIN, &[]),
         (
             "  a: {link: core}\n  b: {link: core}\n  c: {link: core}\n",
@@ -417,7 +417,7 @@ fn routers() {
         (
             "  a: {port: left, addresses: [10.0.0.1/24, \"fd00::1/64\"]}\n",
             "fast_path:\n  builtin: ipv4\n  routes:\n  - {to: 0.0.0.0/0, via: 10.0.1.2}\n  - {to: 10.2.0.0/16, via: \"fd00::2\"}\n  - {to: 10.3.0.0/16, interface: b}\n  - {to: 10.4.0.0/16}\n",
-            // The last route has a wrong form: the others are checked once it is correct.
+            // The last route has a wrong form; the others are checked once it is corrected.
             &["20:5 a route needs `via` or `interface`"],
         ),
         (
@@ -453,8 +453,7 @@ fn at_most_64_interfaces() {
 #[test]
 fn a_broken_document_is_not_missed_elsewhere() {
     let text = "kind: port\nname: left\n---\nkind: slice\nname: red\n---\nkind: router\nname: r\nslice: red\ninterfaces:\n  a: {port: left}\n  b: {link: core}\nfast_path: {builtin: ipv4}\n";
-    // The port lacks its device, but it exists; and the link's other end may be in an unreadable
-    // document.
+    // The port has no device, but it exists; the link's other end may be in an unreadable document.
     assert_eq!(problems(text), ["1:1 a port needs `device`"]);
 }
 

@@ -1,7 +1,7 @@
 //! `docs/reference.md`, and the marked parts of the pages in `docs/reference`, are generated from
 //! the schema. `make docs` writes them; otherwise this test lists the outdated ones.
 //!
-//! A page of `docs/reference` is about one kind of document. Text outside the marked parts is
+//! A page of `docs/reference` describes one kind of document. Text outside the marked parts is
 //! written by hand.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ const INTRODUCTION: &str = "# YAML reference\n\n\
 /// Marks of the generated parts of a page: fields, then types.
 const BEGIN: [&str; 2] = ["<!-- generated: fields -->\n", "<!-- generated: types -->\n"];
 const END: &str = "<!-- end of generated text -->\n";
-/// The page of types that documents of several kinds have.
+/// The page of types that occur in documents of several kinds.
 const SHARED: &str = "types";
 
 /// One configuration with a document of each kind on this page.
@@ -65,7 +65,7 @@ const REST: &str = "kind: router\nname: r2\nslice: red\ninterfaces:\n  \
     down: {link: core, addresses: [10.0.0.2/30], signalling: {rsvp_te: {}}}\n\
     fast_path: {builtin: ipv4}\n";
 
-/// A field's or type's description, as one line of a table.
+/// The description of a field or type, as one line of a table.
 fn described(schema: &Value) -> String {
     let text = schema["description"].as_str().unwrap_or_default();
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
@@ -76,7 +76,7 @@ fn referred(schema: &Value) -> Option<&str> {
     schema["$ref"].as_str().map(|name| name.rsplit('/').next().unwrap_or(name))
 }
 
-/// The accepted values. Types are on the same page, or on the page of shared types.
+/// The accepted values. The types among them are on the same page, or on the page of shared types.
 fn values(schema: &Value, shared: &BTreeSet<String>) -> String {
     let values = |schema: &Value| values(schema, shared);
     if let Some(name) = referred(schema) {
@@ -139,7 +139,7 @@ fn fields(schema: &Value, shared: &BTreeSet<String>, text: &mut String) {
     }
 }
 
-/// Adds the names of all types that a schema refers to, directly or by other types.
+/// Adds the names of all types to which a schema refers, directly or through other types.
 fn reach(schema: &Value, definitions: &Map<String, Value>, found: &mut BTreeSet<String>) {
     if let Some(name) = referred(schema)
         && found.insert(name.to_owned())

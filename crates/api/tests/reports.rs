@@ -1,4 +1,4 @@
-//! The report of mistakes: text, places, help.
+//! Tests the report of mistakes: text, places, help.
 
 use europa_api::{Source, parse};
 

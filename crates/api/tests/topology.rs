@@ -1,4 +1,4 @@
-//! Hosts and links: correct documents, and the messages for wrong ones.
+//! Tests hosts and links: correct documents, and the messages for wrong ones.
 
 use europa_api::{Documents, Source, parse};
 
@@ -7,8 +7,8 @@ fn read(text: &str) -> Result<Documents, Vec<String>> {
     parse(&[source]).map_err(|problems| problems.iter().map(|p| p.message.clone()).collect())
 }
 
-/// Two hosts with a router between them; `link` is more about the first link, `host` more
-/// about the first host.
+/// Two hosts with a router between them; `link` contains further fields of the first link, `host`
+/// of the first host.
 fn line(link: &str, host: &str) -> String {
     format!(
         "kind: slice\nname: s\n---\nkind: link\nname: l\n{link}\n---\n\
@@ -37,7 +37,7 @@ fn links_and_hosts_that_are_right() {
         ("", "routes: [{to: 10.0.0.0/8, via: 10.1.0.1, interface: eth1}]"),
         ("", "routes: [{to: 10.0.0.0/8, via: 10.2.0.1}]"),
         ("", "routes: [{to: \"::/0\", via: \"fe80::1\", interface: eth0}]"),
-        // A next hop outside all subnets, with an earlier route to it.
+        // A next hop outside of all subnets, with an earlier route to it.
         ("", "routes: [{to: 10.9.9.9/32, interface: eth0}]\ngateway: 10.9.9.9"),
         (
             "",
@@ -87,12 +87,12 @@ fn bare(gateway: &str, other: &str) -> String {
 
 #[test]
 fn gateways_on_addresses_that_nobody_has_written() {
-    // The host's name sorts first: it has 10.9.0.0.
+    // The host's name sorts first, so it has 10.9.0.0.
     for (gateway, other, wanted) in [
         ("10.9.0.1", "", None),
         ("10.9.0.0", "", Some("10.9.0.0 cannot be a next hop")),
         ("10.9.0.2", "", Some("10.9.0.2 is on no subnet of host \"h\"")),
-        // Only one end has settings, so the other one has no address.
+        // Only one end has configured addresses, so the other one gets none.
         ("10.9.0.1", ", addresses: [10.9.0.1/24]", Some("10.9.0.1 is on no subnet of host")),
     ] {
         let found = read(&bare(gateway, other)).err().unwrap_or_default();
@@ -121,7 +121,7 @@ fn a_link_may_have_one_end() {
         ("l\ndelay: 1ms", "", None),
         ("l\na: s/r\na_to_b: {delay: 1ms}", "", None),
         ("l\na: h\na_to_b: {delay: 1ms}", host, None),
-        // A single host may be waiting for a router.
+        // A single host may still wait for a router.
         ("m\ndelay: 1ms", other, None),
         // The object that `a` names must exist, and be an end.
         ("l\na: h\na_to_b: {delay: 1ms}", "", Some("link \"l\" does not end at \"h\"")),
@@ -175,7 +175,7 @@ fn links_and_hosts_that_are_wrong() {
             "routes: [{to: 10.7.0.0/16, via: 10.1.0.1, interface: eth0}]",
             "10.1.0.1 is on no subnet of interface \"eth0\"",
         ),
-        // Two routes do not help: one over another next hop, and a later one.
+        // Two routes do not help: one has another next hop, the other comes later.
         (
             "",
             "routes: [{to: 10.9.0.0/16, via: 10.0.0.1}, {to: 10.7.0.0/16, via: 10.9.9.9}]",
@@ -249,7 +249,7 @@ fn tunnels_that_are_right() {
     ] {
         let documents = read(&tunnel(fields)).unwrap_or_else(|p| panic!("{fields}: {p:?}"));
         assert_eq!(documents.warnings(), [""; 0], "{fields}");
-        // The stored form reads as the same.
+        // The stored form means the same after it is read again.
         let link = documents.links.first().expect("a link");
         let stored = serde_json::to_string(&link).expect("JSON");
         let rest = tunnel(fields).split_once("---\n").expect("a router").1.to_owned();
@@ -258,7 +258,7 @@ fn tunnels_that_are_right() {
             format!("kind: slice\nname: s\n---\nkind: link\n{}\n---\n{router}", yaml(&stored));
         assert_eq!(read(&again).expect("right").links, documents.links);
     }
-    // Numbers count for each pair of nodes.
+    // Numbers need to be unique only for each pair of nodes.
     let other = "kind: link\nname: m\ntunnel: {local: 192.0.2.1, remote: 192.0.2.3, id: 7, \
                  send_key: \"0000000000000001\", receive_key: \"0000000000000002\"}\n---\n\
                  kind: host\nname: h\ninterfaces: {e: {link: m}}\n---\n";
@@ -267,7 +267,7 @@ fn tunnels_that_are_right() {
     }
 }
 
-/// The fields of a JSON object, one a line.
+/// The fields of a JSON object as YAML, one a line.
 fn yaml(json: &str) -> String {
     let value: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(json).expect("an object");

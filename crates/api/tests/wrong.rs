@@ -1,5 +1,5 @@
-//! A thousand files with one mistake each: the check reports every mistake at its place, with a
-//! remedy, quickly and with few lines.
+//! Makes a thousand files with one mistake each. The check reports every mistake at its place, with
+//! a remedy, quickly and in few lines.
 
 mod mutants;
 
@@ -12,7 +12,7 @@ use mutants::mutants;
 /// Number of attempts, enough for a thousand invalid files.
 const TRIED: usize = 2200;
 const WANTED: usize = 1000;
-/// Most time for one file: the longest takes a tenth of it on an idle machine.
+/// Time limit for one file: the longest takes a tenth of it on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The missing part of a message.
@@ -20,7 +20,7 @@ fn lacks(problem: &Problem, text: &str) -> Option<&'static str> {
     let underlined = text.get(problem.place.start as usize..problem.place.end as usize);
     match underlined {
         None => return Some("its place is not in the file"),
-        // An empty file, or one that ends too early, has no text to underline at its end.
+        // A file that is empty or ends too early has no text to underline at its end.
         Some("")
             if text.get(problem.place.start as usize..).is_some_and(|r| !r.trim().is_empty()) =>
         {
@@ -41,7 +41,7 @@ fn lacks(problem: &Problem, text: &str) -> Option<&'static str> {
     if problem.label.trim().is_empty() {
         return Some("it says nothing at the place");
     }
-    // Words of the libraries below, which mean nothing to a user.
+    // Words of the underlying libraries, which mean nothing to a user.
     let foreign = [
         "serde",
         "deserialize",

@@ -1,4 +1,4 @@
-//! The protocol between `europa capture` and the node, on a socket of its own.
+//! The protocol between `europa capture` and the node, on a separate socket.
 
 use std::path::{Path, PathBuf};
 
@@ -21,14 +21,14 @@ pub enum Question {
     Begin {
         /// The capture target, by name.
         target: String,
-        /// Bytes of a frame that are copied, at most.
+        /// Most bytes of a frame that are copied.
         snaplen: u32,
-        /// Frames a second and direction that are copied, at most.
+        /// Most frames a second and direction that are copied.
         rate: u32,
     },
-    /// The rings are mapped: turn it on.
+    /// The rings are mapped: start the capture.
     Go,
-    /// Turn the capture off; the rings remain.
+    /// Stop the capture; the rings remain.
     Stop,
 }
 
@@ -37,17 +37,17 @@ pub enum Question {
 pub enum Answer {
     /// The answer to `Describe`.
     Scene(Scene),
-    /// To `Begin`: number of the tap and its interface. Descriptors: the programs' ring, the
+    /// Answers `Begin`: number of the tap and its interface. Descriptors: the programs' ring, the
     /// switch's memory.
     Ready {
-        /// Which ring of the switch's memory.
+        /// The number of the ring in the switch's memory.
         tap: u32,
         /// The captured interfaces.
         interfaces: Vec<Named>,
     },
     /// The answer to `Go`.
     Going,
-    /// The answer to `Stop`: frames that were not copied.
+    /// Answers `Stop`: number of frames that were not copied.
     Stopped {
         /// Frames beyond the rate.
         lost_rate: u64,

@@ -61,7 +61,7 @@ const TCP: &[Field] = &[("TCP checksum", 16, 2, hex)];
 const ICMP: &[Field] =
     &[("ICMP type", 0, 1, number), ("ICMP code", 1, 1, number), ("ICMP checksum", 2, 2, hex)];
 
-/// Headers of a packet: where each begins, and its fields.
+/// Headers of a packet: the start of each, and its fields.
 fn headers(data: &[u8]) -> Vec<(usize, &'static [Field])> {
     let mut found = Vec::new();
     let ip = if is_ip(data) {
@@ -95,7 +95,7 @@ fn headers(data: &[u8]) -> Vec<(usize, &'static [Field])> {
     found
 }
 
-/// Whether a packet begins with an IP header, and not with that of a frame.
+/// Whether a packet begins with an IP header, not with an Ethernet header.
 fn is_ip(data: &[u8]) -> bool {
     match data {
         [first, _, high, low, ..] if first >> 4 == 4 && first & 15 >= 5 => {
@@ -109,7 +109,7 @@ fn is_ip(data: &[u8]) -> bool {
     }
 }
 
-/// One line of text for a packet, whether it begins with a frame or with IP.
+/// One line of text for a packet that begins with an Ethernet header or with an IP header.
 pub fn summary(data: &[u8]) -> String {
     if is_ip(data)
         && let Some(line) = crate::line::ip(data)
@@ -121,7 +121,7 @@ pub fn summary(data: &[u8]) -> String {
 
 /// The first bytes of a header that was added before a packet, or removed.
 fn shifted(long: &[u8], short: &[u8]) -> Option<usize> {
-    // The number of added bytes is the shift at which the recorded rest is equal.
+    // The number of added bytes is the shift at which the remaining recorded bytes are equal.
     (1..=long.len().min(80)).find(|by| {
         let rest = long.get(*by..).unwrap_or_default();
         let same = rest.len().min(short.len());
@@ -145,13 +145,13 @@ pub fn changes(before: &[u8], after: &[u8]) -> Vec<String> {
     if let Some(by) = shifted(after, before) {
         return vec![format!("{by} bytes put before it: {}", hex(&after[..by]))];
     }
-    // A forwarding element also changes the header behind the one that it adds.
+    // An element that forwards also changes the header behind the one that it adds.
     let framed = match (headers(before).first(), headers(after).get(..2)) {
         (Some((0, old)), Some([_, (at, new)])) if *at > 0 && same(old, new) => Some(*at),
         _ => None,
     };
     if let Some(at) = framed {
-        // The part that is recorded of both.
+        // The part of the packet that is recorded both before and after.
         let recorded = before.len().min(after.len() - at);
         let mut lines = changes(&before[..recorded], &after[at..at + recorded]);
         lines.push(format!("{at} bytes put before it: {}", hex(&after[..at])));

@@ -1,6 +1,6 @@
-//! pcap filters, compiled by libpcap, which every Debian with tcpdump or Wireshark has. It is
-//! loaded when a filter is used. If it were linked, every router's process would load it and the
-//! ten libraries that it needs.
+//! Compiles pcap filters with libpcap, which every Debian with tcpdump or Wireshark has. The
+//! library is loaded when a filter is used. If it were linked, every router's process would load it
+//! and the ten libraries that it needs.
 #![allow(unsafe_code)] // A C library is called.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -40,7 +40,7 @@ type Close = unsafe extern "C" fn(*mut c_void);
 /// Compiles a filter like `icmp and host 10.0.1.2` for Ethernet frames.
 ///
 /// # Errors
-/// libpcap's message about the filter, or the lack of libpcap.
+/// libpcap's message about the filter, or a message that libpcap is missing.
 pub fn compile(filter: &str) -> Result<Program, String> {
     let text = CString::new(filter).map_err(|_| "a filter has no zero bytes".to_owned())?;
     // SAFETY: libpcap has no initialisers that matter to this process.
@@ -80,14 +80,14 @@ pub fn compile(filter: &str) -> Result<Program, String> {
         };
         Ok(instructions.iter().map(instruction).collect::<Vec<_>>())
     } else {
-        // SAFETY: the handle is open, and its message a terminated string.
+        // SAFETY: the handle is open, and its message is a terminated string.
         let message = unsafe { CStr::from_ptr(get_error(handle)) };
         Err(format!(
             "the filter `{filter}` cannot be read: {}; see pcap-filter(7)",
             message.to_string_lossy()
         ))
     };
-    // SAFETY: libpcap's objects are given back once, the handle last.
+    // SAFETY: libpcap's objects are freed once, the handle last.
     unsafe {
         if result == 0 {
             free_code(&raw mut compiled);

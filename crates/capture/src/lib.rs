@@ -12,8 +12,8 @@
 //! | `pcapng`  | packets as a file for Wireshark                                  |
 //! | `wire`    | packets as lines of JSON, for readers on other machines          |
 //!
-//! The node hands the descriptors of a capture's rings to the peer of its socket, which only root
-//! can open, and turns the capture off when the peer closes it.
+//! The node passes the descriptors of a capture's rings to the peer of its socket, which only root
+//! can open. When the peer closes the socket, the node stops the capture.
 
 pub mod ask;
 pub mod change;

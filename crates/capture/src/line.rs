@@ -1,4 +1,4 @@
-//! One packet as a line of text, in the words of tcpdump.
+//! Prints one packet as a line of text, in the words of tcpdump.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -280,13 +280,13 @@ mod tests {
             assert_eq!(frame(&bytes), format!("{head}{line}"));
             assert_eq!(ip(&bytes[14..]).as_deref(), Some(line));
             for cut in 0..bytes.len() {
-                // Any captured length gives a line.
+                // A packet that is cut at any length gives a line.
                 assert!(!frame(&bytes[..cut]).is_empty());
             }
         }
         assert_eq!(frame(&[0; 3]), "3 bytes, too short for a header");
         let mut stack = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
-        // Two tags, then the labels 100 and 16, the second one the last.
+        // Two VLAN tags, then the labels 100 and 16; the second label is the last.
         stack.extend([0x88, 0xa8, 0, 5, 0x81, 0, 0x20, 10, 0x88, 0x47]);
         stack.extend([0x00, 0x06, 0x46, 63, 0x00, 0x01, 0x01, 62]);
         let line =

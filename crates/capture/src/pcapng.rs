@@ -1,6 +1,6 @@
 //! Packets as a pcapng file (draft-ietf-opsawg-pcapng), for Wireshark and tshark.
 //!
-//! An own writer is small: four kinds of blocks, with comments, directions and addresses of
+//! The writer is simple: it needs four kinds of blocks, with comments, directions and addresses of
 //! interfaces.
 
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
 const ETHERNET: u16 = 1;
 
-/// Options of a block, being written.
+/// Options of a block that is being written.
 #[derive(Default)]
 struct Options(Vec<u8>);
 
@@ -51,8 +51,8 @@ pub struct Writer<W> {
     /// Number of written packets, by interface.
     written: Vec<u64>,
     last_ns: u64,
-    /// Options of packets, by their inputs: writing each packet's comment again would cost more
-    /// than all the rest.
+    /// Options of packets, by the packet data that determines them. Writing each packet's comment
+    /// again would cost more than everything else.
     options: HashMap<(usize, Direction, Way, Option<&'static str>), Vec<u8>>,
 }
 

@@ -9,7 +9,7 @@ pub struct Scene {
     pub ports: Vec<Port>,
     /// End systems.
     pub hosts: Vec<Host>,
-    /// Virtual routers; their slices are the part of their names before the `/`.
+    /// Virtual routers; the part of a name before the `/` is the slice.
     pub routers: Vec<Router>,
 }
 
@@ -42,9 +42,9 @@ pub struct Host {
 pub struct HostInterface {
     /// Its name.
     pub name: String,
-    /// Its addresses with the lengths of their prefixes.
+    /// The interface's addresses with the lengths of their prefixes.
     pub addresses: Vec<String>,
-    /// Its other end, if Europa manages it.
+    /// The interface's other end, if Europa manages it.
     pub to: Option<To>,
 }
 
@@ -53,7 +53,7 @@ pub struct HostInterface {
 pub struct Router {
     /// `slice/router`.
     pub name: String,
-    /// Its fast path: `builtin: ipv4`, or the file of its configuration.
+    /// The router's fast path: `builtin: ipv4`, or the file of its configuration.
     pub fast_path: String,
     /// Its interfaces.
     pub interfaces: Vec<Interface>,
@@ -70,9 +70,9 @@ pub struct Interface {
     pub mac: [u8; 6],
     /// Longest packet, in bytes, without the Ethernet header.
     pub mtu: u32,
-    /// Its addresses with the lengths of their prefixes.
+    /// The interface's addresses with the lengths of their prefixes.
     pub addresses: Vec<String>,
-    /// Description of the port's packets that belong to it; empty on a link.
+    /// Description of the port's packets that belong to the interface; empty on a link.
     pub matches: String,
     /// Its other end.
     pub to: To,

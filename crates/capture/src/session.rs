@@ -1,4 +1,4 @@
-//! A running capture: its rings are read and their records put in order.
+//! A running capture: reads its rings and sorts their records.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -14,13 +14,13 @@ use crate::ask::{self, Answer, Question};
 use crate::scene::Scene;
 use crate::target::Named;
 
-/// The two rings are written by different processes: a record waits this long for one of the
-/// other ring that is older.
+/// The two rings are written by different processes. A record waits this long for an older record
+/// from the other ring.
 const PATIENCE_NS: u64 = 20_000_000;
-/// A node that does not answer for this time is stopped.
+/// After this time without an answer, a node counts as stopped.
 const DEADLINE: Duration = Duration::from_secs(15);
 
-/// The reason why there is no capture.
+/// The reason why a capture is not possible.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// No reader listens.
@@ -62,7 +62,7 @@ pub struct Packet {
     pub way: Way,
     /// Why it was dropped, if it was.
     pub drop: Option<&'static str>,
-    /// The same in all records of a frame of a kernel router's program; else 0.
+    /// A number that all records of one frame share, for a kernel router's program; otherwise 0.
     pub frame: u64,
     /// Its first bytes.
     pub data: Vec<u8>,
@@ -116,7 +116,7 @@ pub fn describe(directory: &Path) -> Result<Scene, CaptureError> {
     }
 }
 
-/// A capture that runs; it ends when this is dropped, for any fate of the process.
+/// A running capture. It ends when this is dropped, and also if the process is killed.
 pub struct Session {
     node: Conversation,
     /// The captured interfaces.
@@ -132,7 +132,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Begins to capture `target` on the node whose run directory this is.
+    /// Begins to capture `target` on the node that has this run directory.
     ///
     /// # Errors
     /// No node, or it refuses.
@@ -191,7 +191,8 @@ impl Session {
         memory.read(&mut take);
     }
 
-    /// The arrived packets, in order; those of the last moment are returned by the next call.
+    /// The packets that have arrived, in order. Those of the last moment are returned by the next
+    /// call.
     pub fn poll(&mut self) -> Vec<Packet> {
         self.gather();
         let until = (Record::now_ns().saturating_sub(PATIENCE_NS), 0);
@@ -202,18 +203,18 @@ impl Session {
     /// Checks that the node still runs.
     ///
     /// # Errors
-    /// The node has ended, and so has the capture.
+    /// The node has ended, and the capture with it.
     pub fn check(&mut self) -> Result<(), CaptureError> {
         Ok(self.node.try_receive().map(|_| ())?)
     }
 
-    /// Turns the capture off. Returns the last packets, and the number of lost ones.
+    /// Stops the capture. Returns the last packets, and the number of lost ones.
     ///
     /// # Errors
     /// The node has ended.
     pub fn stop(&mut self) -> Result<(Vec<Packet>, Lost), CaptureError> {
         let (answer, _) = ask(&mut self.node, &Question::Stop)?;
-        // A program or the switch may still be at its last record.
+        // A program or the switch may still be writing its last record.
         std::thread::sleep(Duration::from_millis(2));
         self.gather();
         let last = std::mem::take(&mut self.waiting).into_values().collect();

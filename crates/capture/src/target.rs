@@ -1,4 +1,4 @@
-//! Which interfaces a name on the command line means.
+//! Finds the interfaces that a name in the command line selects.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub struct Named {
     pub place: String,
     /// Its Ethernet address.
     pub mac: [u8; 6],
-    /// Its addresses with the lengths of their prefixes.
+    /// The interface's addresses with the lengths of their prefixes.
     pub addresses: Vec<String>,
 }
 
@@ -55,12 +55,12 @@ fn is(kind: &str, name: &str, router: &Router, interface: &Interface) -> bool {
     }
 }
 
-/// The interfaces that `target` means: an interface `slice/router.interface`, a router
-/// `slice/router`, a port, a link or a slice; `port:NAME` and the like if objects of several kinds
-/// have the name.
+/// The interfaces that `target` selects: an interface `slice/router.interface`, a router
+/// `slice/router`, a port, a link or a slice. If objects of several kinds have the same name, the
+/// kind comes first: `port:NAME`.
 ///
 /// # Errors
-/// There is none, or the name is ambiguous; the error lists the objects.
+/// No object has the name, or several have it; the error lists the objects.
 pub fn find(scene: &Scene, target: &str) -> Result<Vec<Named>, String> {
     let of = |kind: &str, name: &str| -> Vec<Named> {
         let found = scene.interfaces().filter(|(router, i)| is(kind, name, router, i));

@@ -76,14 +76,14 @@ impl Line {
         Line::Packet(sent).text()
     }
 
-    /// Reads a line; `None` for an empty one, or one of a newer node.
+    /// Reads a line; `None` for an empty line, or a line of an unknown kind from a newer node.
     pub fn read(line: &[u8]) -> Option<Line> {
         serde_json::from_slice(line).ok()
     }
 }
 
 impl Sent {
-    /// The packet; `None` if it is of a newer node.
+    /// The packet; `None` if a newer node has sent an unknown form of it.
     pub fn packet(&self) -> Option<Packet> {
         let cause = |name: &String| {
             let known = (0..=u8::MAX).map(cause_name).find(|known| known == name);

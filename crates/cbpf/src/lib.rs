@@ -1,4 +1,4 @@
-//! Classic BPF, the machine that compiled pcap filters run on (bpf(4), and
+//! Classic BPF: the virtual machine that runs compiled pcap filters (bpf(4), and
 //! `Documentation/networking/filter.rst` of Linux).
 //!
 //! A program is checked when it is made. It only jumps forward and inside itself, and ends with a
@@ -12,14 +12,14 @@ pub const MAX_INSTRUCTIONS: usize = 4096;
 /// Words of scratch memory.
 const MEMORY: usize = 16;
 
-/// One instruction, as libpcap's compiler makes it.
+/// One instruction, as libpcap's compiler writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
     /// The operation.
     pub code: u16,
-    /// Instructions to pass over if a condition holds.
+    /// Number of instructions to skip if a condition holds.
     pub if_true: u8,
-    /// Instructions to pass over if it does not.
+    /// Number of instructions to skip if it does not hold.
     pub if_false: u8,
     /// A constant.
     pub k: u32,
@@ -39,7 +39,7 @@ pub enum ProgramError {
         /// The mistake.
         what: &'static str,
     },
-    /// The text is not that of a program.
+    /// The text does not describe a program.
     #[error("not the text of a filter program: '{0}'")]
     Text(String),
 }
@@ -67,14 +67,14 @@ const IND: u16 = 0x40;
 const MEM: u16 = 0x60;
 const LEN: u16 = 0x80;
 const MSH: u16 = 0xa0;
-/// The operand is X, not the constant.
+/// The operand is the register X, not the constant.
 const X: u16 = 0x08;
 
 impl Program {
     /// Checks a program.
     ///
     /// # Errors
-    /// The instruction and its mistake.
+    /// The instruction and the mistake in it.
     pub fn new(instructions: Vec<Instruction>) -> Result<Program, ProgramError> {
         let count = instructions.len();
         if count == 0 || count > MAX_INSTRUCTIONS {
@@ -174,7 +174,7 @@ impl Program {
     }
 }
 
-/// A number of the size that `code` says, in network order.
+/// Loads a number, with the size in `code`, in network byte order.
 fn load(data: &[u8], at: usize, code: u16) -> Option<u32> {
     let bytes = match code & 0x18 {
         BYTE => 1,

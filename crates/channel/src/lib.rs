@@ -1,8 +1,8 @@
 //! Messages and descriptors between the processes of one node.
 //!
 //! A [`Channel`] is a local socket that keeps message boundaries. Each message is one JSON document
-//! and up to [`MAX_DESCRIPTORS`] descriptors. A peer may be hostile: its messages are bounded,
-//! parsed, and answered with an error at worst.
+//! and up to [`MAX_DESCRIPTORS`] descriptors. A peer may be hostile: its messages are bounded and
+//! parsed, and invalid ones cause only an error.
 //!
 //! [`Served`] is the endpoint of a process that outlives its node.
 
@@ -26,20 +26,20 @@ use serde::{Serialize, de::DeserializeOwned};
 
 pub use served::Served;
 
-/// Descriptors that one message may carry.
+/// Most descriptors of one message.
 pub const MAX_DESCRIPTORS: usize = 48;
 /// The kernel's own limit, see unix(7).
 const SCM_MAX_FD: usize = 253;
-/// Bytes that one message may have: a large Click configuration fits.
+/// Most bytes of one message: a large Click configuration fits.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
-/// Bytes of a buffer that is kept between messages.
+/// Size of a buffer that is kept between messages.
 const LASTING_BUFFER_BYTES: usize = 16 << 10;
 
-/// Time that a sender waits for a peer that does not read.
+/// Time that a sender waits for a peer that reads nothing.
 const SEND_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Why a message was not sent or received.
+/// The reason why a message was not sent or received.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
     /// The peer has closed its end.
@@ -48,7 +48,7 @@ pub enum ChannelError {
     /// The kernel.
     #[error("socket: {0}")]
     Socket(#[from] Errno),
-    /// The message is not of this kind.
+    /// The message has an unexpected form.
     #[error("not a message: {0}")]
     Message(#[from] serde_json::Error),
     /// Longer than [`MAX_MESSAGE_BYTES`], or with too many descriptors.
@@ -63,7 +63,7 @@ pub struct Channel<Out, In> {
     kinds: PhantomData<fn(Out) -> In>,
 }
 
-/// Makes two connected ends; the second is the bare socket for another process.
+/// Makes two connected ends; the second one is the bare socket for another process.
 ///
 /// # Errors
 /// The error of socketpair(2).
@@ -74,13 +74,13 @@ where
 {
     let (ours, theirs) =
         socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
-    // The other process may have no right to do it itself.
+    // The other process may lack the right to do this itself.
     prepare(&theirs);
     Ok((Channel::new(ours), theirs))
 }
 
-/// Connects to the listener at `path`, as [`Served`] does, and hands it one of two connected
-/// sockets, because a message over the connection itself could not be long.
+/// Connects to the listener at `path`, where a [`Served`] listens, and passes it one of two
+/// connected sockets. A message over the first connection itself could not be long.
 ///
 /// # Errors
 /// The error of connect(2).
@@ -116,7 +116,7 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
         self.send_with(message, descriptors, MsgFlags::empty())
     }
 
-    /// Sends one message if there is room. Returns whether there was.
+    /// Sends one message if the socket has room. Returns whether it was sent.
     ///
     /// # Errors
     /// As [`Channel::send`].
@@ -200,7 +200,8 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
         &mut self,
         flags: MsgFlags,
     ) -> Result<Option<(In, Vec<OwnedFd>)>, ChannelError> {
-        // A process may have a thousand channels, so none keeps a buffer for the longest message.
+        // A process may have a thousand channels, so a channel keeps no buffer for the longest
+        // message.
         let look = flags | MsgFlags::MSG_PEEK | MsgFlags::MSG_TRUNC;
         match recv(self.socket.as_raw_fd(), &mut [], look) {
             Ok(0) => return Err(ChannelError::Closed),
@@ -210,7 +211,8 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
             Err(Errno::ECONNRESET) => return Err(ChannelError::Closed),
             Err(error) => return Err(error.into()),
         }
-        // Room for the whole message: descriptors that do not fit would stay open unseen.
+        // Room for all descriptors of a message: descriptors without room would stay open
+        // unnoticed.
         let mut control = cmsg_space!([RawFd; SCM_MAX_FD]);
         let mut parts = [IoSliceMut::new(&mut self.buffer)];
         let received = recvmsg::<()>(
@@ -270,9 +272,9 @@ fn cut_short(control: &[u8]) -> Vec<RawFd> {
 }
 
 fn prepare(socket: &OwnedFd) {
-    // Only large configurations need it; without, they fail when they are sent.
+    // Only large configurations need this. Without it, sending them fails.
     let _ = setsockopt(socket, sockopt::SndBufForce, &(MAX_MESSAGE_BYTES * 2));
-    // A peer that reads nothing must not hold up the sender for ever.
+    // A peer that reads nothing must not block the sender forever.
     let patience = nix::sys::time::TimeVal::new(SEND_PATIENCE.as_secs() as i64, 0);
     let _ = setsockopt(socket, sockopt::SendTimeout, &patience);
 }

@@ -8,14 +8,15 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{Channel, ChannelError};
 
-/// Receives orders from successive nodes: after one has ended, from the next that connects to a
-/// listening socket. The folder of that socket's file decides which processes may connect.
+/// Receives orders from successive nodes. After a node has ended, it receives from the next one
+/// that connects to a listening socket. The folder of that socket's file decides which processes
+/// may connect.
 pub struct Served<Out, In> {
     channel: Channel<Out, In>,
     /// The node has ended.
     alone: bool,
     listener: OwnedFd,
-    /// A peer has connected, and has not handed the channel over yet.
+    /// A peer that has connected, but has not passed the channel yet.
     door: Option<Channel<(), ()>>,
 }
 
@@ -29,7 +30,7 @@ impl<Out: Serialize, In: DeserializeOwned> Served<Out, In> {
     /// Takes a message if there is one.
     ///
     /// # Errors
-    /// As [`Channel::receive`], except for a closed peer: then it waits for the next one.
+    /// Like [`Channel::try_receive`], but if the peer has closed, it waits for the next peer.
     pub fn try_receive(&mut self) -> Result<Option<(In, Vec<OwnedFd>)>, ChannelError> {
         if self.alone && !self.accept()? {
             return Ok(None);
@@ -48,7 +49,7 @@ impl<Out: Serialize, In: DeserializeOwned> Served<Out, In> {
     /// Sends one message; does nothing if the peer has closed.
     ///
     /// # Errors
-    /// As [`Channel::send`], except for a closed peer.
+    /// The same as for [`Channel::send`], except for a closed peer.
     pub fn send(
         &mut self,
         message: &Out,
@@ -61,7 +62,7 @@ impl<Out: Serialize, In: DeserializeOwned> Served<Out, In> {
         }
     }
 
-    /// Accepts the next node. Returns whether there is one.
+    /// Accepts the next node. Returns whether one has connected.
     fn accept(&mut self) -> Result<bool, ChannelError> {
         if self.door.is_none() && !self.open()? {
             return Ok(false);
@@ -99,7 +100,7 @@ impl<Out: Serialize, In: DeserializeOwned> Served<Out, In> {
 }
 
 impl<Out, In> AsFd for Served<Out, In> {
-    /// Readable when a message is there, or when the node has closed or connected.
+    /// Readable when a message has arrived, or when a node has closed or connected.
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.door {
             Some(door) if self.alone => door.as_fd(),

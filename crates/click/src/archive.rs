@@ -19,7 +19,7 @@ pub fn configuration_text(file: &[u8]) -> Option<Cow<'_, str>> {
         let data = body.get(..size)?;
         let mut name = field(0, 16)?;
         let mut data = data;
-        // BSD puts long names before the data, System V ends names with a slash.
+        // BSD puts long names before the data; System V ends names with a slash.
         if let Some(length) = name.strip_prefix(b"#1/") {
             let length: usize = std::str::from_utf8(length).ok()?.parse().ok()?;
             let (long, after) = data.split_at_checked(length)?;

@@ -20,14 +20,14 @@ pub struct Ast {
 /// One statement.
 #[derive(Clone, Debug)]
 pub enum Statement {
-    /// `a -> b -> c`, `a, b :: Class`, `Class(config)`: declarations are
-    /// connections of one stage.
+    /// `a -> b -> c`, `a, b :: Class`, `Class(config)`: a declaration is a connection of a single
+    /// stage.
     Connection(Vec<Stage>),
     /// `elementclass Name Class` or `elementclass Name { ... }`.
     ElementClass {
         /// The new name.
         name: String,
-        /// Its meaning; `None` after a syntax error.
+        /// The class that the name stands for; `None` after a syntax error.
         class: Option<Class>,
         /// The name's place.
         at: Landmark,
@@ -80,7 +80,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Whether it is a name and nothing else but ports.
+    /// Whether the node is only a name, with or without ports.
     pub fn is_bare(&self) -> bool {
         matches!(self.target, Target::Name(_)) && self.class.is_none() && self.config.is_none()
     }
@@ -148,7 +148,7 @@ pub struct Formal {
 pub struct Ports {
     /// The ports that are written down.
     pub list: Vec<u32>,
-    /// Whether it may continue with the following ports (`[]`, `[0-]`).
+    /// Whether the list may continue with the following ports (`[]`, `[0-]`).
     pub expandable: bool,
 }
 

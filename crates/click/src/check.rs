@@ -14,7 +14,7 @@ use crate::text::split_arguments;
 const MAX_INNER_LINKS: usize = 1 << 22;
 
 /// Makes the graph and checks it. Errors are added to `errors`. As in Click, a later check does not
-/// run after an earlier one failed.
+/// run if an earlier one failed.
 pub(crate) fn check(
     expanded: Expanded,
     classes: &dyn ElementClasses,
@@ -198,8 +198,8 @@ impl Kinds {
         self.current.get(slot?).copied().flatten()
     }
 
-    /// Spreads push and pull to agnostic ports until nothing changes, then
-    /// reports where the two meet.
+    /// Propagates push and pull to agnostic ports until nothing changes, then reports where the two
+    /// meet.
     fn settle(&mut self, graph: &Graph, errors: &mut Diagnostics) {
         let mut neighbours: HashMap<usize, Vec<usize>> = HashMap::new();
         let mut join = |a: usize, b: usize| {

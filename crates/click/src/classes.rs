@@ -1,4 +1,4 @@
-//! The facts about an element class that the checker needs, given by the caller.
+//! Properties of element classes that the checker needs; the caller provides them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,8 +10,8 @@ use crate::text::Argument;
 pub struct Shape {
     /// Numbers of inputs and outputs: `1/1`, `1/1-2`, `-/=`, `1-/=+`, `0`.
     pub ports: Cow<'static, str>,
-    /// Push (`h`), pull (`l`) or agnostic (`a`), one letter a port, the last
-    /// repeated: `h/l`, `a/ah`, `l/h`.
+    /// Push (`h`), pull (`l`) or agnostic (`a`): one letter for each port, and the last one applies
+    /// to all further ports: `h/l`, `a/ah`, `l/h`.
     pub processing: Cow<'static, str>,
     /// Which inputs reach which outputs: `x/x`, `x/y`, `xy/x`, `#/#`, `#/[^#]`.
     pub flow: Cow<'static, str>,
@@ -72,12 +72,12 @@ impl ElementClasses for ClassTable {
     }
 }
 
-/// Shorter parts are in too many names.
+/// Shorter parts occur in too many names.
 const LEAST_PART: usize = 4;
 
 /// The candidate most similar to `word`, if any is similar.
 pub(crate) fn closest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A name this long is no typing error, and distances cost its square.
+    // A name of this length is no typing error, and the cost of a distance grows with its square.
     if word.len() > 64 {
         return None;
     }
@@ -89,7 +89,7 @@ pub(crate) fn closest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) 
         .filter(|(distance, _)| *distance <= limit)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name);
-    // `IPLookup` for `RadixIPLookup`: a part of a name, or a name and more.
+    // `IPLookup` suggests `RadixIPLookup`: one name is a part of the other.
     near.or_else(|| {
         let word = word.to_ascii_lowercase();
         let part = |name: &&&str| {
@@ -101,7 +101,7 @@ pub(crate) fn closest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) 
     })
 }
 
-/// Levenshtein distance, letter case apart.
+/// Levenshtein distance, without regard to letter case.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().map(|c| c.to_ascii_lowercase()).collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,6 +1,7 @@
 //! Click's three code strings: port counts, processing and flow.
 
-/// The range of port numbers of an element, and the result for the ports in use.
+/// The allowed numbers of ports of an element; with the ports in use, this gives the actual
+/// numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PortCount {
     inputs: (u32, u32),
@@ -15,7 +16,7 @@ enum Outputs {
 }
 
 impl PortCount {
-    /// Reads `1/1-2`, `-/=`, `1/=+`, `0`; a code without slash is for both sides.
+    /// Reads `1/1-2`, `-/=`, `1/=+`, `0`; a code without slash applies to both sides.
     pub(crate) fn parse(code: &str) -> Option<PortCount> {
         let (inputs, outputs) = code.split_once('/').unwrap_or((code, code));
         let outputs = match outputs.strip_prefix('=') {
@@ -31,7 +32,7 @@ impl PortCount {
         Some(PortCount { inputs: range(inputs)?, outputs })
     }
 
-    /// The numbers of ports of an element with this many in use.
+    /// The numbers of ports of an element, if this many are in use.
     pub(crate) fn fit(self, inputs: u32, outputs: u32) -> (u32, u32) {
         let inputs = inputs.max(self.inputs.0).min(self.inputs.1);
         let outputs = match self.outputs {
@@ -57,7 +58,7 @@ fn range(code: &str) -> Option<(u32, u32)> {
     }
 }
 
-/// The element that moves a packet over a port: the sender pushes, or the receiver pulls.
+/// Which element moves a packet over a port: the sender pushes, or the receiver pulls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processing {
     /// The upstream element.

@@ -1,4 +1,4 @@
-//! Which port meets which, when two stages of elements are connected.
+//! Pairs the ports of two stages of elements that are connected.
 
 use crate::ast::{Arrow, Ports};
 
@@ -9,9 +9,9 @@ pub(crate) type Side<'a> = Vec<(usize, &'a Ports)>;
 type End = (usize, u32);
 
 struct Analysis {
-    /// Ports that the side has at least.
+    /// Least number of ports of the side.
     least: usize,
-    /// Whether one of its elements takes further ports.
+    /// Whether one of the side's elements accepts further ports.
     expandable: bool,
 }
 
@@ -22,7 +22,7 @@ fn analyze(side: &Side<'_>) -> (Analysis, usize) {
     (Analysis { least, expandable }, expandables)
 }
 
-/// Writes a side's ports out, giving the first expandable element `extra` more.
+/// Lists a side's ports; the first expandable element gets `extra` more.
 fn ends(side: &Side<'_>, implicit: bool, mut extra: usize) -> Vec<End> {
     let mut ends = Vec::new();
     for &(element, ports) in side {
@@ -56,7 +56,7 @@ pub(crate) fn pair(
             to.expandable = false;
         }
     }
-    // `=>` expands a lone element that has no port list.
+    // `=>` expands a single element without a port list.
     let lone = |side: &Side<'_>| matches!(side.as_slice(), [(_, ports)] if ports.is_absent());
     let implicit_from = arrow == Arrow::Many && lone(outputs) && to.least > 1;
     let implicit_to = arrow == Arrow::Many && lone(inputs) && from.least > 1;

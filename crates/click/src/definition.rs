@@ -1,5 +1,5 @@
 //! The resolver's result for a file or one body of a compound element: its elements and
-//! connections, all names looked up, nothing expanded yet.
+//! connections. All names are looked up; nothing is expanded yet.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::source::Landmark;
 pub(crate) enum ClassRef {
     /// One of the caller's classes.
     Primitive(Rc<str>),
-    /// Index of a [`Definition`], the first of an overloaded row.
+    /// Index of a [`Definition`], the first of several overloaded ones.
     Compound(usize),
     /// No class; the error has been reported.
     Unknown,
@@ -35,7 +35,7 @@ pub(crate) enum Role {
 /// An element of a definition.
 #[derive(Clone, Debug)]
 pub(crate) struct Proto {
-    /// Starts with `;` while its number is not certain.
+    /// The element's name. It starts with `;` while its generated number is not final.
     pub(crate) name: String,
     pub(crate) role: Role,
     pub(crate) config: Option<Config>,
@@ -104,7 +104,7 @@ impl Definition {
         }
     }
 
-    /// The element with that name; makes it if there is none.
+    /// The element with this name; makes it if it does not exist.
     pub(crate) fn element(
         &mut self,
         name: &str,
@@ -128,8 +128,7 @@ impl Definition {
         index
     }
 
-    /// A name for an element without one, marked as provisional: the user may declare `Class@3`
-    /// further down.
+    /// A provisional name for an element without one: the user may declare `Class@3` further down.
     pub(crate) fn anonymous_name(&self, class: &str) -> String {
         let number = self.elements.len() - self.uncounted + 1;
         format!(";{class}@{number}")
@@ -137,8 +136,8 @@ impl Definition {
 
     /// Finalises generated names; increases the number of a name that the user has declared.
     pub(crate) fn settle_names(&mut self) {
-        // The last run of taken numbers by class, so that thousands of taken numbers do not make
-        // each search as long.
+        // The last run of used numbers of each class, so that a search does not pass thousands of
+        // them again.
         let mut taken: HashMap<String, (u64, u64)> = HashMap::new();
         for index in 0..self.elements.len() {
             let Some(element) = self.elements.get_mut(index) else {

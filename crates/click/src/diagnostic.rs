@@ -9,8 +9,8 @@ use crate::source::Landmark;
 /// Most diagnostics kept for one configuration; further ones are only counted.
 const KEPT: usize = 500;
 
-/// Bytes of a line before a place up to which the line is shown: the drawing library panics at
-/// 65,535 columns from the left, and a tab is four of them.
+/// Most bytes of a line before a place for which the line is shown. The drawing library panics at
+/// 65,535 columns from the left, and a tab takes four columns.
 const FAR: usize = 10_000;
 
 /// How bad a diagnostic is.
@@ -158,7 +158,7 @@ impl miette::Diagnostic for Diagnostic {
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         let at = self.shown()?;
         let renamed = at.is_renamed().then(|| at.to_string());
-        // miette underlines one source at a time.
+        // miette can underline only one source at a time.
         let notes = self
             .notes
             .iter()
@@ -168,7 +168,7 @@ impl miette::Diagnostic for Diagnostic {
     }
 }
 
-/// All errors and warnings of one configuration, in the order of their finding.
+/// All errors and warnings of one configuration, in the order in which they were found.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnostics {
     list: Vec<Diagnostic>,
@@ -178,12 +178,12 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// The text is valid; its elements are connected wrongly.
+    /// Records that the text is valid, but its elements are connected wrongly.
     pub(crate) fn concern_ports(&mut self) {
         self.of_ports = true;
     }
 
-    /// Whether the mistakes are in ports: Click finds these only when it makes the router.
+    /// Whether the mistakes concern ports: Click finds these only when it makes the router.
     pub fn are_of_ports(&self) -> bool {
         self.of_ports
     }
@@ -200,7 +200,7 @@ impl Diagnostics {
         }
     }
 
-    /// Adds an error without more than a place and a message.
+    /// Adds an error that has only a place and a message.
     pub fn error(&mut self, at: &Landmark, message: impl Into<String>) {
         self.push(Diagnostic::error(at, message));
     }
@@ -243,7 +243,8 @@ impl Diagnostics {
         Plain(self)
     }
 
-    /// Orders by place; mistakes in other sources or without a place keep their order behind.
+    /// Sorts by place. Mistakes in other sources or without a place come last, in their former
+    /// order.
     pub(crate) fn sort_by_place(&mut self) {
         let first = self.list.iter().find_map(|d| d.at.clone());
         let Some(first) = first else { return };

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use crate::quote::quote;
 use crate::text::{comment_starts, skip_comment, split_words};
 
-/// A value may hold variables whose values hold variables, this deep.
+/// Deepest nesting of variables in the values of other variables.
 const MAX_DEPTH: u32 = 10;
-/// A configuration string longer than this after substitution is refused:
-/// eleven levels of doubling would fill the memory.
+/// A configuration string that is longer than this after substitution is refused: a value that
+/// doubles eleven times would fill the memory.
 const MAX_LENGTH: usize = 1 << 20;
 
-/// The string became too long while variables were put in.
+/// The string became too long during substitution.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
@@ -33,8 +33,8 @@ impl Environments {
         Environments(vec![Frame { parent: None, depth: 0, variables: HashMap::new() }])
     }
 
-    /// A new scope for an element class defined `depth` levels deep and used in `user`:
-    /// the parent is the scope of the definition, not that of the use.
+    /// A new scope for an element class that was defined `depth` levels deep and is used in scope
+    /// `user`. The parent is the scope of the definition, not that of the use.
     pub(crate) fn enter(&mut self, user: usize, depth: usize) -> usize {
         let mut parent = Some(user);
         while let Some(frame) = parent.and_then(|p| self.0.get(p)) {
@@ -255,7 +255,7 @@ mod tests {
         all.define(0, "x", "file".to_owned());
         let foo = all.enter(0, 1);
         all.define(foo, "x", "foo".to_owned());
-        // A class of the file, used inside foo, sees the file's variables.
+        // A class that the file defines sees the file's variables, even if it is used inside foo.
         let bar = all.enter(foo, 1);
         assert_eq!(all.expand(bar, "$x").as_deref(), Ok("file"));
         let inner = all.enter(foo, 2);

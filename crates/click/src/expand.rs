@@ -1,4 +1,4 @@
-//! Takes compounds apart until only the caller's classes are left.
+//! Expands compounds until only classes of the caller remain.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
@@ -10,11 +10,11 @@ use crate::resolve::{MAX_LINKS, Program, assign_arguments};
 use crate::source::Landmark;
 use crate::text::{join_arguments, split_arguments};
 
-/// Compounds inside compounds; each takes stack.
+/// Deepest nesting of compounds; each level uses stack.
 const MAX_DEPTH: usize = 100;
-/// Elements of the flat graph: a few lines of nested compounds can ask for any number.
+/// Most elements of the flat graph: a few lines of nested compounds could require any number.
 const MAX_ELEMENTS: usize = 1 << 20;
-/// Bytes of all names and configuration strings together.
+/// Most bytes of all names and configuration strings together.
 const MAX_BYTES: usize = 64 << 20;
 
 /// An element of the flat graph, or one end of a tunnel through a compound element.
@@ -23,16 +23,16 @@ pub(crate) struct Flat {
     /// `None` for the end of a tunnel.
     pub(crate) class: Option<ClassRef>,
     pub(crate) config: String,
-    /// Place of the configuration string, if the source has it unchanged.
+    /// Place of the configuration string, if the source contains it unchanged.
     pub(crate) config_at: Option<Landmark>,
     pub(crate) at: Landmark,
     inputs: u32,
     outputs: u32,
-    /// The node where packets that enter this end of a tunnel leave.
+    /// The node where packets that enter this end of a tunnel come out.
     forward: Option<usize>,
 }
 
-/// The flat graph, with only its compounds checked.
+/// The flat graph; of the checks, only those of compounds are done.
 pub(crate) struct Expanded {
     /// Elements and tunnel ends.
     pub(crate) nodes: Vec<Flat>,
@@ -57,7 +57,7 @@ pub(crate) fn expand(
     errors: &mut Diagnostics,
 ) -> Expanded {
     let mut environments = Environments::new();
-    // Definitions of the command line override the file's.
+    // Definitions of the command line override those of the file.
     for (name, value) in defines.iter().chain(&program.file.variables) {
         environments.define(0, name, value.clone());
     }
@@ -78,7 +78,7 @@ pub(crate) fn expand(
 }
 
 impl<'a> Expander<'a> {
-    /// Stops expanding, with one error in total.
+    /// Ends the expansion; only one such error is reported.
     fn give_up(&mut self, at: &Landmark, message: &str) {
         if !self.gave_up {
             self.errors.error(at, message);
@@ -270,9 +270,9 @@ impl<'a> Expander<'a> {
         }
     }
 
-    /// Picks the overloaded body that fits the ports in use and the arguments. If none does, the
-    /// only one with fitting arguments is taken: an error about its ports is clearer than «no
-    /// match».
+    /// Chooses the overloaded body that fits the ports in use and the arguments. If none does, but
+    /// only one has fitting arguments, that one is chosen: an error about its ports is clearer than
+    /// "no match".
     fn choose(
         &mut self,
         first: usize,
@@ -323,7 +323,7 @@ impl<'a> Expander<'a> {
         near.unwrap_or((ClassRef::Unknown, Vec::new()))
     }
 
-    /// Compound ports that one side uses and the other does not.
+    /// Reports compound ports that only one side uses.
     fn check_tunnels(&mut self) {
         let mut entered: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); self.nodes.len()];
         let mut left = entered.clone();
@@ -346,7 +346,8 @@ impl<'a> Expander<'a> {
                 continue;
             };
             let Some(exit) = self.nodes.get(exit) else { continue };
-            // Entering `x` means its inputs; leaving by `x`, from `x/output`, its outputs.
+            // A packet that enters `x` uses its inputs; one that leaves `x`, by `x/output`, uses
+            // its outputs.
             let inward = exit.name.len() > node.name.len();
             let (owner, side) = if inward { (node, "input") } else { (exit, "output") };
             let (unused, unknown) = if inward {
@@ -442,7 +443,7 @@ fn signature(
 }
 
 impl Flat {
-    /// The caller's class, if it is one.
+    /// The class of the caller; `None` for a compound.
     pub(crate) fn primitive(&self) -> Option<Rc<str>> {
         match &self.class {
             Some(ClassRef::Primitive(name)) => Some(name.clone()),

@@ -24,7 +24,7 @@ impl ElementId {
 pub struct Port {
     /// Push or pull.
     pub processing: Processing,
-    /// Whether the element would have taken either.
+    /// Whether the element accepts both push and pull here.
     pub agnostic: bool,
 }
 
@@ -35,13 +35,13 @@ pub struct Element {
     pub name: String,
     /// Its class.
     pub class: String,
-    /// The configuration string with all variables put in.
+    /// The configuration string after substitution of all variables.
     pub config: String,
     /// The configuration string, split at its top-level commas.
     pub arguments: Vec<Argument>,
     /// The place of its declaration.
     pub at: Landmark,
-    /// The place of the configuration string in the source, if the source has it exactly as
+    /// The place of the configuration string in the source, if the source contains exactly
     /// `config`.
     pub config_at: Option<Landmark>,
     /// Its inputs.
@@ -60,7 +60,7 @@ impl fmt::Display for Element {
 }
 
 impl Element {
-    /// The place of a part of the configuration string: exact if the source has the string
+    /// The place of a part of the configuration string: exact if the source contains the string
     /// unchanged, otherwise the element's place.
     pub fn config_span(&self, span: Span) -> Landmark {
         let Some(at) = &self.config_at else {

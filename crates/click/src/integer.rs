@@ -31,7 +31,7 @@ pub(crate) fn parse_integer(text: &str) -> Option<u64> {
             None => return None,
         }
     }
-    // An underscore must have a digit on both sides, and there must be a digit.
+    // An underscore must have a digit on both sides, and at least one digit must exist.
     after_digit.then_some(value)
 }
 

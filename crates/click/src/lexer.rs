@@ -1,5 +1,5 @@
-//! Characters to tokens. Configuration strings are a token of their own kind,
-//! read only where the parser asks for one.
+//! Turns characters into tokens. Configuration strings are a token of their own kind, which is read
+//! only where the parser asks for one.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl Kind {
     }
 }
 
-/// A token; `text` of a variable leaves the dollar sign out.
+/// A token; the `text` of a variable does not contain the dollar sign.
 #[derive(Clone, Debug)]
 pub(crate) struct Token {
     pub(crate) kind: Kind,
@@ -102,7 +102,7 @@ impl Lexer {
         self.source.text().as_bytes().get(index).copied().unwrap_or(0)
     }
 
-    /// Moves to `end`, counting lines: `\n`, `\r` and `\r\n` end one each.
+    /// Moves to `end` and counts lines: each `\n`, `\r` and `\r\n` ends a line.
     fn advance(&mut self, end: usize) {
         let source = self.source.clone();
         let bytes = source.text().as_bytes();
@@ -141,7 +141,7 @@ impl Lexer {
             let at = self.landmark(self.position, end);
             errors.error(&at, "unknown preprocessor directive");
         } else {
-            // The line's own end adds one again.
+            // The end of the directive's own line adds one again.
             let number: u32 = number.parse().unwrap_or(u32::MAX);
             self.line = number.saturating_sub(1);
             let name = name.trim_start_matches(blank);
@@ -194,7 +194,7 @@ impl Lexer {
         Token { kind, text: text.to_owned(), at }
     }
 
-    /// The configuration string after a `(` that was just read; stops before the `)`.
+    /// Reads the configuration string after a `(` that was just read; stops before the `)`.
     pub(crate) fn config(&mut self, errors: &mut Diagnostics) -> Config {
         let source = self.source.clone();
         let bytes = source.text().as_bytes();

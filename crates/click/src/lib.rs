@@ -1,9 +1,9 @@
 //! The Click language: lexer, parser, flattener and checked graph.
 //!
-//! The front end reads configurations written for user-level Click (the language is that of
-//! `click(5)`) and gives back a flat [`Graph`] in which every element, port and connection has been
-//! checked, or all [`Diagnostics`]. It does no I/O and panics on no input; limits keep a small
-//! hostile text from using much memory.
+//! The front end reads configurations for user-level Click (the language of `click(5)`). It returns
+//! a flat [`Graph`] in which every element, port and connection has been checked, or all
+//! [`Diagnostics`]. It does no I/O and panics on no input. Limits prevent a small hostile text from
+//! using much memory.
 //!
 //! ```
 //! use europa_click::{ClassTable, Shape, compile};
@@ -61,7 +61,7 @@ pub use text::{Argument, join_arguments, split_arguments, split_words};
 pub struct Options<'a> {
     /// Variables of the command line; they override the file's `define`s.
     pub defines: Vec<(String, String)>,
-    /// Finds `require(library x)`; without it every library is missing.
+    /// Finds libraries for `require(library x)`; without it every library is missing.
     pub library: Option<&'a LibraryLoader<'a>>,
 }
 
@@ -77,8 +77,8 @@ pub fn parse(source: &str, file: &str) -> Result<Ast, Diagnostics> {
 /// Expands the compounds of a parsed configuration and checks the result.
 ///
 /// # Errors
-/// Every error of the first step that finds any: names and compounds, then
-/// port numbers, then push, pull, reused and unused ports.
+/// All errors of the first step that fails: names and compounds, then port numbers, then push and
+/// pull, reused and unused ports.
 pub fn flatten(
     ast: &Ast,
     classes: &dyn ElementClasses,
@@ -87,7 +87,7 @@ pub fn flatten(
     flatten_after(ast, classes, options, Diagnostics::default())
 }
 
-/// [`parse`] and [`flatten`]; wrong names are reported beside syntax errors.
+/// Calls [`parse`] and [`flatten`]. Wrong names are reported together with syntax errors.
 ///
 /// # Errors
 /// As of the two.

@@ -9,9 +9,9 @@ pub fn unquote(text: &str) -> Vec<u8> {
     read(&argument.text).0
 }
 
-/// Removes quotes and escapes from text that is no configuration: comments count only inside of
-/// `\<...>`. `None` if a quote or angle is not closed, or the contents of an angle are not whole
-/// bytes.
+/// Removes quotes and escapes from text that is no configuration: comments are recognised only
+/// inside `\<...>`. `None` if a quote or angle bracket is not closed, or if an angle bracket does
+/// not contain whole bytes.
 pub fn unquote_strictly(text: &str) -> Option<Vec<u8>> {
     let (bytes, whole) = read(text);
     whole.then_some(bytes)
@@ -56,13 +56,13 @@ fn read(text: &str) -> (Vec<u8>, bool) {
     (out, whole && quote == 0)
 }
 
-/// [`unquote`] for text; `None` if it is not UTF-8.
+/// Like [`unquote`], but returns text; `None` if it is not UTF-8.
 pub fn unquote_text(text: &str) -> Option<String> {
     String::from_utf8(unquote(text)).ok()
 }
 
 fn hex_digit(byte: u8) -> Option<u8> {
-    // The radix bounds the digit to 15.
+    // The radix limits the digit to 15.
     (byte as char).to_digit(16).map(|digit| digit as u8)
 }
 

@@ -19,7 +19,7 @@ impl Source {
         Arc::new(Source { name: Arc::from(name), named: NamedSource::new(name, Arc::from(text)) })
     }
 
-    /// The name that errors call the source by.
+    /// The name of the source in errors.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
@@ -44,12 +44,12 @@ pub struct Span {
 }
 
 impl Span {
-    /// The bytes from `start` up to and without `end`.
+    /// The bytes from `start` to before `end`.
     pub fn new(start: usize, end: usize) -> Span {
         Span { start, end: end.max(start) }
     }
 
-    /// The smallest span that holds both.
+    /// The smallest span that contains both.
     pub fn join(self, other: Span) -> Span {
         Span::new(self.start.min(other.start), self.end.max(other.end))
     }
@@ -57,7 +57,8 @@ impl Span {
 
 /// A place in a configuration.
 ///
-/// `file` and `line` follow line directives (`# 12 "file"`); `span` counts bytes of the real text.
+/// A place in a source. `file` and `line` follow line directives (`# 12 "file"`); `span` counts
+/// bytes of the real text.
 #[derive(Clone, Debug)]
 pub struct Landmark {
     /// The text that was read.
@@ -83,7 +84,7 @@ impl Landmark {
         Landmark { span, ..self.clone() }
     }
 
-    /// Whether a line directive gave this place another name than its source's.
+    /// Whether a line directive has changed the file name of this place.
     pub fn is_renamed(&self) -> bool {
         self.file != *self.source.name()
     }

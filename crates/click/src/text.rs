@@ -1,21 +1,21 @@
-//! Configuration strings: splitting and comments.
+//! Splits configuration strings, and removes comments.
 //!
-//! A configuration string is a comma-separated list of arguments; quotes,
-//! `\<hex data>` and comments hide commas. Everything here works on any text
-//! and splits only at ASCII characters, so that slices stay valid UTF-8.
+//! A configuration string is a comma-separated list of arguments; quotes, `\<hex data>` and
+//! comments hide commas. All functions work on any text and split only at ASCII characters, so
+//! slices stay valid UTF-8.
 
 use crate::source::Span;
 
 /// One argument of a configuration string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
-    /// The argument without surrounding space, every inner comment a single space.
+    /// The argument without surrounding space; each inner comment is replaced by a space.
     pub text: String,
     /// Its position in the configuration string.
     pub span: Span,
 }
 
-/// C's `isspace` in the C locale, which also holds the vertical tab.
+/// C's `isspace` in the C locale, which includes the vertical tab.
 pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
@@ -28,7 +28,7 @@ pub(crate) fn comment_starts(bytes: &[u8], index: usize) -> bool {
     at(bytes, index) == b'/' && matches!(at(bytes, index + 1), b'/' | b'*')
 }
 
-/// The index after the comment that starts at `start`; a line comment takes its line end along.
+/// The index after the comment that starts at `start`; a line comment includes the end of its line.
 pub(crate) fn skip_comment(bytes: &[u8], start: usize) -> usize {
     let mut i = start + 2;
     if at(bytes, start + 1) == b'/' {
@@ -86,8 +86,8 @@ fn skip_item(bytes: &[u8], i: usize) -> usize {
     }
 }
 
-/// Reads from `start` to the next bare comma (if `commas`) or the end.
-/// Returns the argument and where it stopped.
+/// Reads from `start` to the next comma outside of quotes (if `commas`) or to the end. Returns the
+/// argument and the end of reading.
 pub(crate) fn uncomment(config: &str, start: usize, commas: bool) -> (Argument, usize) {
     let bytes = config.as_bytes();
     let mut text = String::new();
@@ -123,8 +123,8 @@ pub(crate) fn uncomment(config: &str, start: usize, commas: bool) -> (Argument, 
     (Argument { text, span }, i)
 }
 
-/// Splits a configuration string at its top-level commas. An empty last
-/// argument does not count, so `1, ` has one argument; `, 1` has two.
+/// Splits a configuration string at its top-level commas. An empty last argument does not count:
+/// `1, ` has one argument, `, 1` has two.
 pub fn split_arguments(config: &str) -> Vec<Argument> {
     let mut arguments = Vec::new();
     let mut position = 0;
@@ -144,7 +144,7 @@ pub fn join_arguments<S: AsRef<str>>(arguments: &[S]) -> String {
     parts.join(", ")
 }
 
-/// Splits an argument into its space-separated words, quotes kept.
+/// Splits an argument into its space-separated words; quotes are kept.
 pub fn split_words(text: &str) -> Vec<Argument> {
     let bytes = text.as_bytes();
     let mut words = Vec::new();
@@ -168,8 +168,8 @@ pub fn split_words(text: &str) -> Vec<Argument> {
     words
 }
 
-/// The keyword at the start of an argument (`LIMIT` of `LIMIT 5`) and the offset of its value, if
-/// the argument seems to have one.
+/// The keyword at the start of an argument (`LIMIT` in `LIMIT 5`) and the offset of its value, if
+/// the argument seems to have a keyword.
 pub(crate) fn leading_keyword(text: &str) -> Option<(&str, usize)> {
     let length = text
         .bytes()

@@ -34,8 +34,8 @@ impl fmt::Display for Graph {
 }
 
 impl Graph {
-    /// A chain continues from input 0 to an output with number 0, as in a hand-written
-    /// configuration.
+    /// A chain continues if input 0 of an element is connected and its output 0 too, as in a
+    /// handwritten configuration.
     fn write_chains(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.connections.len();
         let mut outgoing: HashMap<u32, Vec<usize>> = HashMap::new();

@@ -30,7 +30,7 @@ fn error_text() {
         ("->Null;", "f:1: syntax error near '->'"),
         ("a :: ;", "f:1: missing element type in declaration"),
         ("Idle(", "f:1: expected ')'"),
-        // The place of the opening, not the end of the file.
+        // The error shows the place of the opening, not the end of the file.
         ("Idle;\nIdle(x -> Discard;\nIdle -> Discard;\n", "f:2: expected ')'"),
         ("x :: { Idle", "f:1: expected '}'"),
         ("Idle -> ( -> Idle", "f:1: expected ')'"),
@@ -49,7 +49,7 @@ fn error_text() {
         ("Idle -> ;", "f:1: syntax error near ';'"),
         ("[0] Idle", "f:1: input ports ignored at start of chain"),
         ("Idle [0]", "f:1: output ports ignored at end of chain"),
-        // All errors, in order, with the file's own idea of lines.
+        // All errors, in order, with line numbers from the file's directives.
         (
             "a :: X;\n# 10 \"other\"\nb :: Y;\nIdle -> ->;\n#line 5\n// z\nc :: Z",
             "f:1: unknown element class 'X'\nother:10: unknown element class 'Y'\n\
@@ -223,7 +223,7 @@ fn what_was_meant_is_asked() {
     }
 }
 
-/// Texts that a quadratic algorithm would take minutes for.
+/// A quadratic algorithm would take minutes for these texts.
 #[test]
 fn long_texts_take_linear_time() {
     let many = |from: usize, write: fn(usize) -> String| -> String {

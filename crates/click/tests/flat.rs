@@ -4,7 +4,7 @@ mod common;
 
 use europa_click::{Options, compile, compile_with};
 
-/// Declarations, an empty line, connections; blanks at line starts do not count.
+/// Reads declarations, an empty line, connections; blanks at line starts are ignored.
 fn flat(source: &str) -> String {
     match compile(source, "config", &common::classes()) {
         Ok(graph) => graph.to_string().replace("\n    -> ", " -> "),
@@ -385,7 +385,7 @@ fn the_graph_tells_what_the_text_said() {
     let place = sink.config_span(sink.arguments[1].span);
     assert_eq!(place.to_string(), "f.click:2");
     assert_eq!(&source[place.span.start..place.span.end], "X y");
-    // Scopes: from inside the compound the inner counter is nearer.
+    // Inside the compound, the inner counter is found first.
     assert_eq!(graph.find("c", element("a/c").scope()), graph.find("a/c", ""));
     assert_eq!(graph.find("q", "a/"), graph.find("q", ""));
     assert_eq!(graph.find("none", "a/"), None);

@@ -11,7 +11,7 @@ const CONFIGS: [&str; 3] = [
     include_str!("configs/compounds.click"),
 ];
 
-/// Pieces with a meaning for the lexer, so that random texts reach later stages.
+/// Pieces that mean something to the lexer, so that random texts reach later stages.
 const PIECES: [&str; 46] = [
     "a",
     "b",
@@ -74,8 +74,8 @@ fn try_compile(source: &str) {
                 let to = to.inputs[c.to_port as usize];
                 assert_eq!(from.processing, to.processing);
             }
-            // Only joined variables can read differently the second time: `$a*` begins a comment if
-            // the value of `$a` ends in a slash.
+            // Only joined variables can be read differently the second time: `$a*` begins a comment
+            // if the value of `$a` ends in a slash.
             let flat = graph.to_string();
             let again = compile(&flat, "f", &common::classes()).map(|graph| graph.to_string());
             assert!(source.contains('$') || again.as_deref().ok() == Some(&flat), "{flat}");

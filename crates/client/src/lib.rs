@@ -71,7 +71,7 @@ pub enum ClientError {
         /// Time that this client waited.
         waited: Duration,
     },
-    /// A node on another machine is unreachable, or is another one than expected.
+    /// A node on another machine is unreachable, or is not the expected node.
     #[error("the node at {url} cannot be reached: {why}")]
     Unreachable {
         /// Its URL.
@@ -91,7 +91,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// HTTP's status, if the node answered.
+    /// The HTTP status, if the node answered.
     pub fn status(&self) -> Option<u16> {
         match self {
             ClientError::Problem(problem) => Some(problem.status),
@@ -102,9 +102,10 @@ impl ClientError {
 
 /// Time limits of a [`Client`].
 ///
-/// A request without an answer after `silence` is followed by a probe, which the node's REST thread
-/// answers even while the node is busy. Without an answer to the probe the call ends with
-/// [`ClientError::Silent`]; with one, the call goes on until `reading` or `changing` is over.
+/// If a request has no answer after `silence`, the client sends a probe. The node's REST thread
+/// answers a probe even while the node is busy. Without an answer to the probe, the call ends with
+/// [`ClientError::Silent`]. With an answer, the call continues until `reading` or `changing` is
+/// over.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadlines {
     /// Time without an answer before a probe is sent.
@@ -113,7 +114,7 @@ pub struct Deadlines {
     pub probe: Duration,
     /// Time for requests that read.
     pub reading: Duration,
-    /// Time for requests that change something.
+    /// Time limit for requests that change state.
     pub changing: Duration,
 }
 
@@ -206,11 +207,11 @@ impl Client {
         self.look().unwrap_or(true)
     }
 
-    /// Whether a node listens. A node that was just killed may accept a connection and not answer:
-    /// the check repeats until its socket no longer exists.
+    /// Whether a node listens. A node that was just killed may accept a connection and not answer,
+    /// so the check repeats until its socket no longer exists.
     ///
     /// # Errors
-    /// A node listens and does not answer.
+    /// A node listens but does not answer.
     pub fn look(&self) -> Result<bool, ClientError> {
         for _ in 0..40 {
             match self.get::<serde_json::Value>("/v1/node") {
@@ -230,7 +231,7 @@ impl Client {
     /// Sends a GET request.
     ///
     /// # Errors
-    /// There is no node, it does not answer, or it refuses.
+    /// No node runs, it does not answer, or it refuses.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.call(&Method::GET, path, Body::None)
     }
@@ -238,7 +239,7 @@ impl Client {
     /// Sends a POST request.
     ///
     /// # Errors
-    /// There is no node, it does not answer, or it refuses.
+    /// No node runs, it does not answer, or it refuses.
     pub fn post<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -250,7 +251,7 @@ impl Client {
     /// Sends a PUT request with `body`.
     ///
     /// # Errors
-    /// There is no node, it does not answer, or it refuses.
+    /// No node runs, it does not answer, or it refuses.
     pub fn put<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -262,7 +263,7 @@ impl Client {
     /// Sends a text that is not JSON.
     ///
     /// # Errors
-    /// There is no node, it does not answer, or it refuses.
+    /// No node runs, it does not answer, or it refuses.
     pub fn post_text<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -275,7 +276,7 @@ impl Client {
     /// Sends a DELETE request.
     ///
     /// # Errors
-    /// There is no node, it does not answer, or it refuses.
+    /// No node runs, it does not answer, or it refuses.
     pub fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.call(&Method::DELETE, path, Body::None)
     }
@@ -283,7 +284,7 @@ impl Client {
     /// Sends a GET request for contents of any type.
     ///
     /// # Errors
-    /// There is no node, it does not answer, or it refuses.
+    /// No node runs, it does not answer, or it refuses.
     pub fn get_bytes(&self, path: &str) -> Result<Vec<u8>, ClientError> {
         let mut all = Vec::new();
         self.stream(path, |bytes| {
@@ -294,11 +295,11 @@ impl Client {
     }
 
     /// Reads an answer piece by piece; it may be endless. Returns when the node ends the answer, or
-    /// when `take` fails, as it does for a closed pipe. The deadline applies to the first piece. A
-    /// node that stops later is detected too, even if the answer has long pauses.
+    /// when `take` fails, for example for a closed pipe. The deadline applies to the first piece.
+    /// If the node stops later, that is detected too, even if the answer has long pauses.
     ///
     /// # Errors
-    /// There is no node, it does not answer, it refuses, or `take` fails.
+    /// No node runs, it does not answer, it refuses, or `take` fails.
     pub fn stream(
         &self,
         path: &str,
@@ -430,7 +431,7 @@ fn problem(status: StatusCode, bytes: &[u8]) -> ClientError {
     }
 }
 
-/// Escapes one segment or value of a URL: everything but letters, digits and `-._~`.
+/// Escapes one segment or value of a URL: all characters except letters, digits and `-._~`.
 pub fn escape(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {
@@ -485,7 +486,7 @@ mod tests {
         changing: Duration::from_secs(5),
     };
 
-    /// Answers a probe at once and other requests after `delay`.
+    /// Answers a probe at once, and other requests after `delay`.
     fn answer(stream: Stream, delay: Duration) {
         let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
         let mut line = String::new();
@@ -515,7 +516,7 @@ mod tests {
         let socket = folder.path().join("node.sock");
         let listener = UnixListener::bind(&socket).expect("a socket");
         let begin = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n";
-        // The node answers the first request in part, and accepts no probe.
+        // The node sends a part of the first answer, and accepts no probe.
         let node = thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("a connection");
             let mut reader = BufReader::new(stream.try_clone().expect("a stream"));

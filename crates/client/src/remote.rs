@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::ClientError;
 
-/// Time for a connection and its handshake.
+/// Time limit for a connection and its handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The address of a remote node, and the caller's token.
@@ -59,8 +59,9 @@ fn parts(url: &str) -> Option<(&str, u16)> {
 }
 
 impl Remote {
-    /// A node at `url`, with the caller's `token`. `authority` has certificates as PEM that may
-    /// sign the node's; without them, the certificates that this machine trusts apply.
+    /// A node at `url`, with the caller's `token`. `authority` contains PEM certificates that may
+    /// have signed the node's certificate. Without them, the certificates that this machine trusts
+    /// apply.
     ///
     /// # Errors
     /// The mistake in an argument.
@@ -94,7 +95,7 @@ impl Remote {
         }
     }
 
-    /// The name or address of its machine.
+    /// The name or address of the node's machine.
     pub fn host(&self) -> &str {
         &self.host
     }

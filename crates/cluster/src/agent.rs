@@ -1,8 +1,8 @@
-//! The agent of a node: reads changes in etcd, and lets its node run its part.
+//! The agent of a node: reads changes from etcd, and makes its node run its part of them.
 //!
-//! A session has one connection and one lease. It ends with the first error, and the next one
-//! begins; the node continues to run its part. The agent never removes objects from its node
-//! because etcd does not answer.
+//! A session has one connection and one lease. It ends at the first error, and then the next
+//! session begins. The node continues to run its part. If etcd does not answer, the agent removes
+//! no objects from its node.
 
 mod follow;
 mod guard;
@@ -33,9 +33,9 @@ pub struct Settings {
     pub name: String,
     /// Where the node takes requests.
     pub socket: PathBuf,
-    /// The agent's file that marks the node's documents as the cluster's.
+    /// The file by which the agent marks the node's documents as the cluster's.
     pub note: PathBuf,
-    /// The node's own documents are replaced.
+    /// Whether to replace the node's own documents.
     pub replace: bool,
 }
 

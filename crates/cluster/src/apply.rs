@@ -1,4 +1,5 @@
-//! Applying a wish: planned, staged, agreed to by the nodes concerned, committed, and waited for.
+//! Applies a requested change: plans it, stages it, asks the nodes concerned, commits it, and waits
+//! for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,9 +21,9 @@ use crate::store::{State, Writer, parse, text};
 const CHECKING: Duration = Duration::from_secs(5);
 /// Time limit for nodes to run their parts; then the command reports that they are not ready.
 const RUNNING: Duration = Duration::from_secs(60);
-/// Time between two looks at answers.
+/// Time between two looks for answers.
 const LOOK: Duration = Duration::from_millis(50);
-/// Most plannings of a change that other changes overtake.
+/// How often a change is planned again because other changes precede it.
 const TRIES: usize = 16;
 
 /// How a requested change is applied.
@@ -30,7 +31,7 @@ const TRIES: usize = 16;
 pub struct Options {
     /// Check everything, and change nothing.
     pub dry_run: bool,
-    /// Accept the change although nodes concerned have no lease; they carry it out when they
+    /// Accept the change although some nodes concerned have no lease; they carry it out when they
     /// return.
     pub allow_absent: bool,
 }
@@ -40,14 +41,14 @@ pub struct Options {
 pub(crate) struct Terms {
     /// Comparisons that hold until the change takes effect.
     pub(crate) when: Vec<Compare>,
-    /// The nodes that are asked. Default: all that are concerned.
+    /// The nodes that are asked. Default: all nodes concerned.
     pub(crate) ask: Option<BTreeSet<String>>,
 }
 
 /// The result of a wish.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// The sequence of the state after it.
+    /// The sequence of the state after the change.
     pub sequence: u64,
     /// Documents that differ, with their nodes.
     pub changes: Vec<(Action, Key, Option<Place>)>,
@@ -59,11 +60,11 @@ pub struct Outcome {
     pub concerned: Vec<String>,
     /// Nodes that run their part.
     pub ready: Vec<String>,
-    /// Nodes that do not run their part yet, and why.
+    /// Nodes that do not run their part yet, with the reason.
     pub waiting: BTreeMap<String, String>,
 }
 
-/// A name that is used once: 16 hexadecimal digits.
+/// A name that is used only once: 16 hexadecimal digits.
 fn request_id() -> Result<String> {
     let number = getrandom::u64()
         .map_err(|error| ClusterError::Refused(format!("no random numbers: {error}")))?;
@@ -74,7 +75,7 @@ fn request_id() -> Result<String> {
 /// timeout of a node, nothing changes.
 ///
 /// # Errors
-/// The reason, or that it is unknown whether the change took effect.
+/// The reason for the failure, or that the outcome is unknown.
 pub async fn apply(etcd: &Etcd, wish: &Wish, options: Options) -> Result<Outcome> {
     let mut outcome = commit(etcd, wish, options, &Terms::default()).await?;
     if !options.dry_run && !outcome.concerned.is_empty() {
@@ -83,7 +84,7 @@ pub async fn apply(etcd: &Etcd, wish: &Wish, options: Options) -> Result<Outcome
     Ok(outcome)
 }
 
-/// Makes a wish effective, without waiting for nodes to run it.
+/// Makes a requested change effective, without waiting for nodes to run it.
 pub(crate) async fn commit(
     etcd: &Etcd,
     wish: &Wish,
@@ -158,7 +159,7 @@ fn named(nodes: &[String]) -> String {
     }
 }
 
-/// Requests that nodes check their parts.
+/// Asks nodes to check their parts.
 async fn ask(etcd: &Etcd, writer: &Writer, nodes: &[String]) -> Result<()> {
     if nodes.is_empty() {
         return Ok(());
@@ -236,7 +237,7 @@ pub(crate) async fn await_nodes(etcd: &Etcd, outcome: &mut Outcome) -> Result<()
     }
 }
 
-/// Waits until a node runs a change; the reason if it does not.
+/// Waits until a node runs a change; returns the reason if it does not.
 pub(crate) async fn await_node(
     etcd: &Etcd,
     node: &str,

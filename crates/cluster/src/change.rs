@@ -1,4 +1,5 @@
-//! From a wish to a change of the store: documents merged, checked, placed, and links tunnelled.
+//! Turns a request into a change of the store: merges and checks documents, places objects, and
+//! assigns tunnels to links.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,7 @@ use crate::whole::{
 /// The wish of a user.
 #[derive(Clone, Debug, Default)]
 pub struct Wish {
-    /// Texts, and the files that they name.
+    /// Texts of documents, and the files that they name.
     pub bundle: Bundle,
     /// Remove the objects that the texts do not name.
     pub prune: bool,
@@ -29,18 +30,18 @@ pub struct Wish {
     pub cordon: BTreeMap<String, Option<String>>,
     /// Move these.
     pub moves: Vec<Move>,
-    /// Nodes that get nothing new, in addition to cordoned ones.
+    /// Nodes that get no new objects, in addition to cordoned nodes.
     pub closed: BTreeSet<String>,
     /// Draw mistakes with colours.
     pub colour: bool,
 }
 
-/// A change that passed all checks which need no node.
+/// A change that has passed all checks for which no node is needed.
 #[derive(Clone, Debug)]
 pub struct Planned {
     /// New contents.
     pub change: Change,
-    /// The documents, places and tunnels after it.
+    /// The documents, places and tunnels after the change.
     pub after: Whole,
     /// Documents that differ, with their nodes.
     pub changes: Vec<(Action, Key, Option<Place>)>,
@@ -53,7 +54,7 @@ pub struct Planned {
 /// Plans a requested change of a state.
 ///
 /// # Errors
-/// Mistakes as a report, or objects that others need.
+/// Mistakes as a report, or objects that other objects need.
 pub fn plan(state: &State, wish: &Wish) -> Result<Planned> {
     let mut before = kept(state)?;
     let drawn = |problems: Problems| ClusterError::Mistakes(problems.render(wish.colour));
@@ -75,7 +76,7 @@ pub fn plan(state: &State, wish: &Wish) -> Result<Planned> {
         problems => Err(problems),
     });
     let mut places = checked.map_err(|problems| drawn(located(problems, wish, &before)))?;
-    // The sequence only grows, so epochs do too, also of a link that is made again.
+    // The sequence only grows, so epochs grow too, even those of a link that is made again.
     let epoch = state.head.sequence + 1;
     let pinned = place::known(&documents, &BTreeMap::new());
     let (said, mut chosen): (Places, Places) =
@@ -124,7 +125,7 @@ pub(crate) fn no_node(documents: &Documents, node: &str) -> ClusterError {
     })
 }
 
-/// Removes documents that no other needs.
+/// Removes documents that no other document needs.
 fn remove(kept: &mut Vec<Kept>, gone: &[Key]) -> Result<()> {
     for key in gone {
         let all = Bundle::default().merge(kept).ok();
@@ -140,10 +141,10 @@ fn remove(kept: &mut Vec<Kept>, gone: &[Key]) -> Result<()> {
     Ok(())
 }
 
-/// Rules for documents of a cluster alone.
+/// Checks rules that apply only to documents of a cluster.
 fn check(documents: &Documents) -> std::result::Result<(), Vec<Problem>> {
     let known: BTreeSet<&str> = documents.nodes.iter().map(|node| &*node.name.value).collect();
-    // If nodes are declared, the check has reported unknown ones.
+    // If nodes are declared, the check has already reported unknown ones.
     let unknown = documents.pins().filter(|pin| !known.contains(&*pin.value)).map(|pin| {
         Problem::new(pin.place, format!("there is no node {:?}", pin.to_string()))
             .label("unknown node")
@@ -196,7 +197,7 @@ fn flows(documents: &Documents, places: &Places) -> Vec<Problem> {
     problems
 }
 
-/// Problems with the texts that their places are in.
+/// Adds to problems the places in the request's texts.
 fn located(problems: Vec<Problem>, wish: &Wish, before: &[Kept]) -> Problems {
     let own = wish.bundle.keys();
     let stay = before.iter().filter(|kept| !wish.prune && !own.contains(&kept.key));
@@ -208,7 +209,7 @@ fn located(problems: Vec<Problem>, wish: &Wish, before: &[Kept]) -> Problems {
     Problems::new(problems, &sources)
 }
 
-/// Contents that differ from a state's.
+/// Contents that differ from those of a state.
 fn difference(state: &State, after: &Whole) -> Result<Change> {
     let mut wanted: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     for kept in &after.kept {
@@ -254,7 +255,7 @@ fn changes(change: &Change, state: &State, places: &Places) -> Vec<(Action, Key,
 
 /// New parts of nodes whose part differs, including nodes that are no longer in the documents.
 fn parts(state: &State, after: &Whole) -> Result<BTreeMap<String, Part>> {
-    // A state that this version cannot read is compared with nothing.
+    // If this version cannot read a state, all parts count as new.
     let before = Whole::of(state).unwrap_or_default();
     let nodes: BTreeSet<&str> = before.nodes().chain(after.nodes()).collect();
     let mut differing = BTreeMap::new();

@@ -32,13 +32,13 @@ pub enum ClusterError {
         /// Its error.
         error: String,
     },
-    /// A revision that etcd has no more: the reader must begin again.
+    /// etcd no longer has this revision: the reader must begin again.
     #[error("etcd has compacted revision {0}")]
     Compacted(i64),
     /// Another change came first.
     #[error("another change took effect meanwhile")]
     Conflict,
-    /// A condition of a change does not hold any more.
+    /// A condition of a change no longer holds.
     #[error(
         "nothing was changed: meanwhile the node that was absent has a lease again, or another node leads"
     )]
@@ -68,7 +68,7 @@ pub enum ClusterError {
     /// Mistakes in documents, drawn.
     #[error("{0}")]
     Mistakes(String),
-    /// A wish that cannot be carried out, with a remedy.
+    /// A request that cannot be carried out, with a remedy.
     #[error("{0}")]
     Refused(String),
     /// The local node.

@@ -1,4 +1,4 @@
-//! etcd's keys below a prefix, with a deadline on every call.
+//! Access to etcd's keys below a prefix, with a deadline for every call.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
 pub(crate) const MOST_OPERATIONS: usize = 100;
 /// Most bytes of a transaction's values: etcd's limit is 1.5 MB a request.
 pub(crate) const MOST_BYTES: usize = 1_000_000;
-/// Keys of one answer to a listing.
+/// Most keys of one answer to a listing.
 const PAGE: i64 = 500;
 
 /// How to reach a cluster's etcd.
@@ -25,7 +25,7 @@ const PAGE: i64 = 500;
 pub struct Access {
     /// URLs of members.
     pub endpoints: Vec<String>,
-    /// The cluster's name, one of several in the same etcd.
+    /// The cluster's name; one etcd may hold several clusters.
     pub cluster: String,
     /// Files for TLS.
     pub tls: Option<TlsFiles>,
@@ -34,7 +34,7 @@ pub struct Access {
 /// Files for TLS with etcd, as PEM.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
-    /// Certificates that vouch for etcd's members.
+    /// Certificates of the authorities that have signed those of etcd's members.
     pub authority: PathBuf,
     /// The certificate and the key of this client.
     pub own: Option<(PathBuf, PathBuf)>,
@@ -61,7 +61,7 @@ pub struct Service {
     pub version: String,
     /// Bytes of its database.
     pub bytes: i64,
-    /// Its alarms, such as a full database.
+    /// etcd's alarms, such as a full database.
     pub errors: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ pub struct Service {
 pub(crate) struct Found {
     /// The value.
     pub(crate) value: Vec<u8>,
-    /// The revision of its last change.
+    /// The revision of the key's last change.
     pub(crate) changed: i64,
 }
 
@@ -121,7 +121,7 @@ impl Etcd {
         Ok(etcd)
     }
 
-    /// Version and size of the member that answers, and its alarms.
+    /// Version and database size of the member that answers, and its alarms.
     ///
     /// # Errors
     /// None answers.
@@ -186,8 +186,8 @@ impl Etcd {
         Ok(answer.header().map_or(0, |header| header.raft_term()))
     }
 
-    /// Keys that begin with `folder`, which ends with `/`, without their prefix, at one revision:
-    /// `at`, or the newest. Also returns that revision.
+    /// Keys that begin with `folder`, which ends with `/`, at one revision: `at`, or the newest.
+    /// The prefix is removed. Also returns that revision.
     pub(crate) async fn list(
         &self,
         folder: &str,
@@ -223,7 +223,7 @@ impl Etcd {
         }
     }
 
-    /// The values of keys at a revision, in their order; they fit into one answer.
+    /// The values of keys at a revision, in the same order. They must fit into one answer.
     pub(crate) async fn read(&self, names: &[String], at: i64) -> Result<Vec<Option<Vec<u8>>>> {
         let options = || Some(GetOptions::new().with_revision(at));
         let reads: Vec<TxnOp> =
@@ -238,7 +238,7 @@ impl Etcd {
         Ok(values.collect())
     }
 
-    /// One transaction: `then` if all of `when` holds, `otherwise` if not.
+    /// Runs one transaction: `then` if all of `when` holds, otherwise `otherwise`.
     pub(crate) async fn transact(
         &self,
         what: &str,

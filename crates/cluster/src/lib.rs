@@ -17,8 +17,8 @@
 //! | `run`     | waits for asynchronous work                                   |
 //! | `agent`   | the process beside a node that has it run its part            |
 //!
-//! A node keeps its documents itself, as one without a cluster does. So it goes on while etcd does
-//! not answer, also after a restart.
+//! Each node stores its documents itself, like a node without a cluster. So it continues while etcd
+//! does not answer, even after a restart.
 
 mod agent;
 mod apply;

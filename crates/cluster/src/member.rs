@@ -1,4 +1,4 @@
-//! Keys of `control/` beside the head: nodes with a lease, the leader, and questions to nodes.
+//! Keys of `control/` other than the head: nodes with a lease, the leader, and questions to nodes.
 
 use std::collections::BTreeMap;
 
@@ -12,33 +12,33 @@ use crate::store::{Head, parse};
 /// The key of the leader's name.
 pub(crate) const LEADER: &str = "control/leader";
 
-/// A node's description of itself. The key has the node's lease.
+/// A node's description of itself. The key exists as long as the node's lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// Its version of Europa.
     pub version: String,
-    /// Machine and socket, which distinguish it from another agent of the same name.
+    /// Machine and socket, which distinguish this agent from another agent of the same name.
     pub at: String,
-    /// The sequence of the last change that it has passed.
+    /// The sequence of the last change that the node has passed.
     pub passed: u64,
-    /// Why its node does not run the state of that sequence.
+    /// The reason why the node does not run the state of that sequence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// A question to nodes, before a change is committed: could each run its part?
+/// A question to nodes, before a change is committed: could each of them run its part?
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Asked {
     /// The nodes.
     pub(crate) nodes: Vec<String>,
-    /// The head that would be in effect.
+    /// The head that would take effect.
     pub(crate) head: Head,
 }
 
 /// A node's answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Answer {
-    /// The reason if it refuses; `None` if it agrees.
+    /// The reason if the node refuses; `None` if it agrees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) refused: Option<String>,
 }
@@ -70,7 +70,7 @@ pub async fn members(etcd: &Etcd) -> Result<BTreeMap<String, Member>> {
     found.iter().map(|(key, one)| Ok((name(key), parse(key, &one.value)?))).collect()
 }
 
-/// The name of the leader, if there is one.
+/// The name of the leader, if one exists.
 ///
 /// # Errors
 /// etcd does not answer.

@@ -1,8 +1,8 @@
-//! Moves of routers and hosts to other nodes: which may move, and the losses of each. Pure.
+//! Moves of routers and hosts to other nodes: which objects may move, and what each loses. Pure.
 //!
-//! A packet of a link carries the link's key and epoch, and the change that moves an end replaces
-//! both. So a router whose packets leave only by links needs no other fence: peers drop packets
-//! from its former node. Packets that leave by a port or uplink are not checked.
+//! A packet of a link carries the link's key and epoch; a change that moves an end replaces both.
+//! So a router whose packets leave only by links needs no other fence: peers drop packets from its
+//! former node. Packets that leave by a port or uplink are not checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ pub struct Move {
     pub key: Key,
     /// Its present node.
     pub from: String,
-    /// Its new node, or `None` for any.
+    /// Its new node; `None` for any node.
     pub to: Option<String>,
     /// Why.
     pub cause: Cause,
@@ -45,7 +45,7 @@ pub struct Moving {
     pub to: String,
 }
 
-/// Routers and hosts of a node that is left.
+/// Routers and hosts of a node that must leave it.
 #[derive(Clone, Debug, Default)]
 pub struct Leaving {
     /// Objects that move.
@@ -112,7 +112,7 @@ fn stays(documents: &Documents, key: &Key, cause: Cause) -> Option<String> {
     })
 }
 
-/// Routers with `takeover: true` that nothing fences.
+/// Routers with `takeover: true` for which no fence exists.
 pub(crate) fn unfenced(documents: &Documents) -> Vec<Problem> {
     let wants = |router: &&Router| router.takeover.is_some_and(|takeover| takeover.value);
     let routers = documents.routers.iter().filter(wants);
@@ -144,7 +144,7 @@ pub fn leaving(whole: &Whole, node: &str, cause: Cause) -> Leaving {
     leaving
 }
 
-/// The losses of a move: the object starts again on the other node.
+/// The losses in a move: the object starts again on the other node.
 pub fn losses(documents: &Documents, key: &Key) -> String {
     let router =
         documents.routers.iter().find(|r| key.kind == "router" && r.full_name() == key.name);
@@ -161,7 +161,7 @@ pub fn losses(documents: &Documents, key: &Key) -> String {
     lost.join("; ")
 }
 
-/// The initial placement: former decisions, without the objects that leave.
+/// The decisions that a placement begins with: former places, without the objects that leave.
 pub(crate) fn before(
     documents: &Documents,
     decided: &BTreeMap<String, Place>,
@@ -189,7 +189,7 @@ pub(crate) fn before(
     before
 }
 
-/// Gives new places their epoch, and the reason of each move.
+/// Sets the epoch of new places, and the reason of each move.
 pub(crate) fn number(
     places: &mut Places,
     decided: &BTreeMap<String, Place>,

@@ -13,14 +13,14 @@ use crate::whole::Whole;
 /// Documents of one node, and the files that they name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// JSON by the name that messages show, in the order of the documents.
+    /// JSON of each document with its name in messages, in the order of the documents.
     pub documents: Vec<(String, String)>,
     /// Files by path.
     pub files: BTreeMap<String, String>,
 }
 
 impl Part {
-    /// The request by which the node runs exactly this.
+    /// The request that makes the node run exactly this part.
     pub fn request(&self, dry_run: bool) -> ApplyRequest {
         let sources = self.documents.iter();
         let text =
@@ -36,7 +36,7 @@ impl Part {
     }
 }
 
-/// A node with its slices and ends of links.
+/// A node with the slices and ends of links on it.
 struct Here<'w> {
     whole: &'w Whole,
     node: &'w str,
@@ -44,11 +44,11 @@ struct Here<'w> {
     ends: Ends,
 }
 
-/// The part of a node. Links whose other end is on another node have a `tunnel`, and generated
-/// addresses are written out, because they depend on all documents.
+/// The part of a node. Links whose other end is on another node get a `tunnel`. Generated addresses
+/// are written into the documents, because they depend on all documents.
 ///
 /// # Errors
-/// A tunnel without the nodes' addresses.
+/// A tunnel needs nodes' addresses that are missing.
 pub fn part(whole: &Whole, node: &str) -> Result<Part> {
     let here = Here::new(whole, node);
     let configurations: BTreeMap<&Key, &Kept> =
@@ -93,7 +93,7 @@ impl<'w> Here<'w> {
         here
     }
 
-    /// Whether a router, host or port is here.
+    /// Whether a router, host or port is on this node.
     fn has(&self, key: &Key) -> bool {
         self.whole.places.get(key).is_some_and(|place| place.node == self.node)
     }
@@ -152,7 +152,7 @@ impl<'w> Here<'w> {
         Ok(Some(written))
     }
 
-    /// A slice's reservation names ports of this node only.
+    /// Limits a slice's reservation to ports of this node.
     fn slice(&self, written: &mut Value) {
         let Some(reservation) = written.get_mut("reservation").and_then(Value::as_object_mut)
         else {
@@ -167,7 +167,8 @@ impl<'w> Here<'w> {
         }
     }
 
-    /// A link; of one that leads to another node, the direction from its end here.
+    /// Converts a link. If it leads to another node, only the direction from its end on this node
+    /// is kept.
     fn link(&self, link: &Link) -> Result<Value> {
         let name = link.name.to_string();
         let (Some(tunnel), Some(end)) = (self.tunnel(&name)?, self.end(&name)) else {

@@ -1,4 +1,4 @@
-//! Placement: which node has which router, host and port. Pure.
+//! Placement: decides which node runs which router, host and port. Pure.
 
 mod assign;
 
@@ -14,12 +14,13 @@ use self::assign::{Case, assign};
 pub struct Place {
     /// The node.
     pub node: String,
-    /// The reason of the place: `node`, `port left`, `near router red/r1`, `room`, `moved from n2`.
+    /// The reason for the place: `node`, `port left`, `near router red/r1`, `room`, `moved from
+    /// n2`.
     pub why: String,
     /// Number of the change that decided the place; 0 if its document or a port decides it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub epoch: u64,
-    /// Its last move, if that change moved it.
+    /// The object's last move, if that change moved it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved: Option<Moved>,
 }
@@ -52,7 +53,7 @@ pub(crate) struct Unit {
     pub(crate) key: Key,
     pub(crate) pin: Option<Place>,
     pub(crate) links: Vec<String>,
-    /// The place of its name in the document.
+    /// The place of the object's name in the document.
     pub(crate) at: europa_api::Place,
 }
 
@@ -103,7 +104,7 @@ pub(crate) fn units(documents: &Documents) -> (Vec<Unit>, Places) {
     (routers.chain(hosts).collect(), ports)
 }
 
-/// Places from documents, and places decided before.
+/// Places that documents set, and places that were decided before.
 pub(crate) fn known(documents: &Documents, decided: &BTreeMap<String, Place>) -> Places {
     let (units, mut places) = units(documents);
     for unit in units {
@@ -116,17 +117,18 @@ pub(crate) fn known(documents: &Documents, decided: &BTreeMap<String, Place>) ->
 /// Decisions that a placement begins with.
 #[derive(Debug, Default)]
 pub(crate) struct Before {
-    /// Places decided before, by kind and name. They stay while their node exists.
+    /// Places that were decided before, by kind and name. They stay as long as their node exists.
     pub(crate) decided: BTreeMap<String, Place>,
-    /// Objects that leave, with their present places, which they keep if no other node has room.
+    /// Objects that leave, with their present places. They keep these if no other node has room.
     pub(crate) leaving: BTreeMap<Key, Place>,
     /// Nodes that get nothing new.
     pub(crate) closed: BTreeSet<String>,
 }
 
-/// A place for every router, host and port. Former places stay while their node exists. The others
-/// are chosen for little traffic between nodes: each link counts as one. Each node takes up to 120
-/// % of its share of the routers, or the number in its document. Closed nodes have no share.
+/// A place for every router, host and port. Former places stay while their node exists. Other
+/// places are chosen so that little traffic passes between nodes; each link counts as one unit of
+/// traffic. Each node takes up to 120 % of its share of the routers, or the number in its document.
+/// Closed nodes have no share.
 ///
 /// # Errors
 /// Objects without a place.
@@ -223,7 +225,7 @@ fn chosen_names<'n>(chosen: &[Option<usize>], nodes: &[&'n str]) -> Vec<Option<&
     chosen.iter().map(|node| node.and_then(|node| nodes.get(node)).copied()).collect()
 }
 
-/// The neighbour on the same node, or the node's room.
+/// The reason for a place: a neighbour on the same node, or the node's room.
 fn why(unit: &Unit, units: &[Unit], at: &[Option<&str>], node: &str) -> String {
     let near = units.iter().zip(at).find(|(other, at)| {
         let joined = other.links.iter().any(|link| unit.links.contains(link));

@@ -1,5 +1,5 @@
-//! Moves carried out: a node is cordoned, drained, or taken over. The head of the documents is the
-//! commit point of each move: it holds the places, and the keys and epochs of links.
+//! Carries out moves: cordons a node, drains it, or takes it over. The head of the documents is the
+//! commit point of each move: it contains the places, and the keys and epochs of links.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ use crate::moves::{Cause, Leaving, Move, Moving, leaving, losses};
 use crate::store::State;
 use crate::whole::Whole;
 
-/// Time in which the new node must run an object; then the object returns to its old node.
+/// Time in which the new node must run an object; after that the object returns to its old node.
 const STARTING: Duration = Duration::from_secs(8);
 
-/// The result for a router or host of a node that is left.
+/// The result for a router or host of a node that it should leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It moves, or has moved, to another node.
@@ -38,10 +38,10 @@ pub enum Fate {
 /// Receives each finished step.
 pub type Told<'t> = &'t mut dyn FnMut(&Key, &Fate);
 
-/// Cordons a node, or ends its cordon. False if nothing changes.
+/// Cordons a node, or ends its cordon. Returns false if nothing changes.
 ///
 /// # Errors
-/// No such node, or etcd does not answer.
+/// The node does not exist, or etcd does not answer.
 pub async fn cordon(etcd: &Etcd, node: &str, why: Option<&str>) -> Result<bool> {
     let before = State::read(etcd, &State::default()).await?.head.sequence;
     let cordon = BTreeMap::from([(node.to_owned(), why.map(str::to_owned))]);
@@ -50,11 +50,12 @@ pub async fn cordon(etcd: &Etcd, node: &str, why: Option<&str>) -> Result<bool> 
 }
 
 /// Cordons a running node, and moves its movable objects one after the other. Each object first
-/// starts on its new node, then the other nodes change their links to that one. An object that does
-/// not start returns. `tell` receives each object.
+/// starts on its new node; then the other nodes change their links to that node. An object that
+/// does not start returns. `tell` receives each object.
 ///
 /// # Errors
-/// No such node, or etcd does not answer. Objects that have moved already are not moved back.
+/// The node does not exist, or etcd does not answer. Objects that have already moved are not moved
+/// back.
 pub async fn drain(etcd: &Etcd, node: &str, dry_run: bool, tell: Told<'_>) -> Result<()> {
     let state = State::read(etcd, &State::default()).await?;
     let whole = known(&state, node)?;
@@ -119,10 +120,10 @@ fn wish(key: &Key, from: &str, to: Option<&str>) -> Wish {
 }
 
 /// Starts the movable objects of a node without a lease on other nodes, if the comparison `when`
-/// holds. Does not wait for the nodes. `tell` receives each object.
+/// holds. It does not wait for the nodes. `tell` receives each object.
 ///
 /// # Errors
-/// The node has a lease, there is no such node, or etcd does not answer.
+/// The node has a lease or does not exist, or etcd does not answer.
 pub async fn take_over(etcd: &Etcd, node: &str, when: &[Compare], tell: Told<'_>) -> Result<()> {
     let state = State::read(etcd, &State::default()).await?;
     let whole = known(&state, node)?;
@@ -187,7 +188,7 @@ async fn start(
     planned: &[Moving],
     when: &[Compare],
 ) -> Result<Vec<Moving>> {
-    // Other nodes only change their links, so they need not agree.
+    // Other nodes only change their links, so their agreement is not needed.
     let ask = Some(planned.iter().map(|moving| moving.to.clone()).collect());
     let options = Options { dry_run: false, allow_absent: true };
     Ok(commit(etcd, wish, options, &Terms { when: when.to_vec(), ask }).await?.moving)

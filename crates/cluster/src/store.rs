@@ -6,10 +6,10 @@
 //! | `stages/STAGE/begin`       | there until the stage's change is committed or given up     |
 //! | `stages/STAGE/OBJECT/PART` | a piece of a document or bucket; never changed, only removed |
 //!
-//! A bucket lists the documents whose keys have the same hash, and where each is. A change writes
-//! new objects and the buckets that they are in below a stage of its own, and then the head, in a
-//! transaction that compares the head's old revision. So a change of one document writes few keys,
-//! and readers at any revision see all of a change or nothing.
+//! A bucket lists the documents whose keys have the same hash, and the place of each. A change
+//! writes new objects and their buckets below a stage of its own. After that it writes the head, in
+//! a transaction that compares the head's old revision. So a change of one document writes few
+//! keys, and readers at any revision see a whole change or nothing of it.
 
 mod clean;
 mod read;
@@ -24,9 +24,9 @@ pub use self::clean::{Cleaned, Cleaner};
 pub use self::write::{Writer, outcome};
 use crate::error::{ClusterError, Result};
 
-/// Buckets of documents. The head has an entry of about 60 bytes for each.
+/// Number of buckets of documents. The head has an entry of about 60 bytes for each.
 const BUCKETS: u64 = 64;
-/// Bytes of a piece: two fit into a request.
+/// Most bytes of a piece: two pieces fit into a request.
 const PIECE: usize = 480_000;
 /// Number of requests that a head records.
 const MOST_RECENT: usize = 32;
@@ -43,7 +43,7 @@ pub struct Head {
     pub format: u32,
     /// Number of changes that took effect.
     pub sequence: u64,
-    /// The last requests that took effect, the newest last, each with its sequence.
+    /// The last requests that took effect, oldest first, each with its sequence.
     pub recent: Vec<(String, u64)>,
     /// The position of each bucket with documents.
     pub buckets: BTreeMap<u64, Located>,
@@ -69,7 +69,7 @@ pub struct Entry {
     /// Its position.
     #[serde(flatten)]
     pub at: Located,
-    /// Its rank among all documents: routers are started in this order.
+    /// The document's rank among all documents: routers are started in this order.
     #[serde(rename = "o")]
     pub order: u64,
 }
@@ -97,11 +97,11 @@ pub struct State {
     pub revision: i64,
     /// By kind and name.
     pub items: BTreeMap<String, Item>,
-    /// The buckets that were read, to save reading them again.
+    /// The buckets that were read, so that they need not be read again.
     buckets: BTreeMap<u64, (Located, Bucket)>,
 }
 
-/// New contents by kind and name; `None` for removed objects.
+/// New contents by kind and name; `None` removes an object.
 pub type Change = BTreeMap<String, Option<Vec<u8>>>;
 
 impl Located {

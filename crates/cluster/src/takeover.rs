@@ -1,19 +1,20 @@
-//! Decides when a leader starts the routers of a node elsewhere. Pure: the clock is an argument.
+//! Decides when a leader starts the routers of a node elsewhere. Pure: the time is an argument.
 //!
-//! A node whose lease has ended may still run. That is harmless: links drop packets of its epoch
-//! once their other ends have the new epoch. So the rules here only prevent needless takeovers.
+//! A node whose lease has ended may still run. That does no harm: links drop packets with its epoch
+//! once their other ends have the new epoch. So the rules here only prevent unnecessary takeovers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Duration of a node's lease without renewal. A new leader also waits this long before it acts,
-/// and so does a leader after a change of etcd's leader: nodes may have been unable to renew.
+/// and a leader does so after a change of etcd's leader: in that time nodes may have been unable to
+/// renew.
 pub const LEASE: Duration = Duration::from_secs(5);
-/// A node that loses its lease so often within this time gets a cordon.
+/// A node that loses its lease this many times within this period gets a cordon.
 const FAILURES: usize = 3;
 const WITHIN: Duration = Duration::from_secs(600);
 
-/// The knowledge of a leader about nodes. It begins with nothing.
+/// A leader's knowledge about nodes. At first it is empty.
 #[derive(Clone, Debug, Default)]
 pub struct Guard {
     /// Since when this process leads in etcd's present term, and that term.
@@ -30,15 +31,16 @@ pub enum Verdict {
     Rest,
     /// Nodes may still take a lease: check again after this time.
     Wait(Duration),
-    /// More than half of the nodes have no lease: a failure of etcd or the network is more likely.
+    /// More than half of the nodes have no lease: a failure of etcd or the network is more likely
+    /// than one of the nodes.
     TooMany(Vec<String>),
     /// The routers of these nodes start elsewhere.
     TakeOver(Vec<String>),
 }
 
 impl Guard {
-    /// Checks the nodes. `now` is any monotonic clock, `term` etcd's term, `nodes` are nodes with
-    /// documents, `present` nodes with a lease.
+    /// Checks the nodes. `now` is any monotonic clock, `term` is etcd's term, `nodes` are the nodes
+    /// with documents, `present` the nodes with a lease.
     pub fn look(
         &mut self,
         now: Duration,
@@ -91,14 +93,14 @@ mod tests {
         let over = |text: &str| Verdict::TakeOver(names(text).into_iter().collect());
         let many = |text: &str| Verdict::TooMany(names(text).into_iter().collect());
         let wait = |seconds| Verdict::Wait(Duration::from_secs(seconds));
-        // Looks of one leader: second, etcd's term, nodes with a lease; the verdict.
+        // Checks by one leader: second, etcd's term, nodes with a lease; the verdict.
         for (nodes, looks) in [
             ("a b c", &[(0, 1, "a b c", Verdict::Rest), (9, 1, "a c", over("b"))][..]),
             ("a b c", &[(0, 1, "a c", wait(5)), (4, 1, "a c", wait(5)), (5, 1, "a c", over("b"))]),
             ("a b c", &[(0, 1, "a c", wait(5)), (4, 1, "a b c", Verdict::Rest)]),
             ("a b c", &[(0, 1, "a b c", Verdict::Rest), (9, 1, "a", many("b c"))]),
             ("a b c", &[(0, 1, "", many("a b c")), (9, 1, "b", many("a c"))]),
-            // Half of them is not more than half.
+            // Exactly half of the nodes is not more than half.
             ("a b", &[(9, 1, "a", wait(14)), (14, 1, "a", over("b"))]),
             // Another leader of etcd.
             (

@@ -1,4 +1,5 @@
-//! Links between nodes: numbers, epochs and keys of their tunnels, decided when a change is applied.
+//! Tunnels of links between nodes: their numbers, epochs and keys, decided when a change is
+//! applied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,12 +19,12 @@ const MOST: u32 = 0xff_ffff;
 pub struct Tunnel {
     /// Its number, unique in the cluster.
     pub id: u32,
-    /// Higher whenever an end has moved to another node.
+    /// The epoch: it grows whenever an end moves to another node.
     pub epoch: u64,
     /// The nodes of its ends, sorted by name.
     pub nodes: [String; 2],
-    /// The routers or hosts there, in the same order. Without this field in older values, only the
-    /// nodes are compared.
+    /// The routers or hosts at its ends, in the same order. Older values lack this field; for them
+    /// only the nodes are compared.
     #[serde(default, skip_serializing_if = "is_unknown")]
     pub owners: [String; 2],
     /// Keys of packets, 16 hexadecimal digits: from the first node, and to it.
@@ -37,7 +38,7 @@ fn is_unknown(owners: &[String; 2]) -> bool {
 /// Ends of links: the owner's kind and name, and the interface.
 pub(crate) type Ends = BTreeMap<String, Vec<(Key, String)>>;
 
-/// All ends of links, routers' first.
+/// All ends of links, those of routers first.
 pub(crate) fn ends(documents: &Documents) -> Ends {
     let mut ends = Ends::new();
     for router in &documents.routers {
@@ -59,10 +60,10 @@ pub(crate) fn ends(documents: &Documents) -> Ends {
 
 /// Tunnels for all links whose ends are on two nodes. A link whose ends stay keeps its tunnel. A
 /// link with an end that moves keeps its number, and gets new keys and `epoch`, which is higher
-/// than all former ones. So the other end accepts no packet from the former node.
+/// than all former epochs. So the other end accepts no packet from the former node.
 ///
 /// # Errors
-/// All numbers are taken, or the machine has no random numbers.
+/// All numbers are taken, or the system's random numbers are not available.
 pub(crate) fn tunnels(
     documents: &Documents,
     places: &Places,

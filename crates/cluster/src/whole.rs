@@ -1,4 +1,4 @@
-//! All documents of a cluster together: where each object is, and the tunnels of its links.
+//! All documents of a cluster together, with the place of each object and the tunnels of its links.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -18,12 +18,12 @@ struct Record {
     key: Key,
     /// The document, as JSON.
     document: String,
-    /// The text of the file that it names.
+    /// The text of the file that the document names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     configuration: Option<StoredText>,
 }
 
-/// The text of a Click configuration or an object file in base64.
+/// A Click configuration as text, or an object file in base64.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct StoredText {
     file: String,
@@ -34,7 +34,7 @@ struct StoredText {
 /// A node that gets nothing new.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cordon {
-    /// The reason: `by hand`, `drained`, or the failures of its lease.
+    /// The reason: `by hand`, `drained`, or the failures of the node's lease.
     pub why: String,
 }
 
@@ -43,7 +43,7 @@ pub struct Cordon {
 pub struct Whole {
     /// Documents in their stored form and order.
     pub kept: Vec<Kept>,
-    /// The same, with the addresses of links filled in.
+    /// The same documents, with the addresses of links filled in.
     pub documents: Documents,
     /// The places of routers, hosts and ports.
     pub places: Places,
@@ -56,7 +56,7 @@ pub struct Whole {
 /// The stored form of a document.
 ///
 /// # Errors
-/// Cannot happen with documents of this version.
+/// An error is impossible for documents of this version.
 pub(crate) fn record(kept: &Kept) -> Result<Vec<u8>> {
     let configuration = kept.configuration.as_ref().map(|c| StoredText {
         file: c.file.clone(),
@@ -66,17 +66,17 @@ pub(crate) fn record(kept: &Kept) -> Result<Vec<u8>> {
     text(&Record { key: kept.key.clone(), document: kept.document.clone(), configuration })
 }
 
-/// The name in the store of a decision about an object.
+/// The key in the store for an object's place.
 pub(crate) fn place_key(key: &Key) -> String {
     format!("place:{key}")
 }
 
-/// The name in the store of a link's tunnel.
+/// The key in the store for a link's tunnel.
 pub(crate) fn tunnel_key(link: &str) -> String {
     format!("tunnel:{link}")
 }
 
-/// The name in the store of a node's cordon.
+/// The key in the store for a node's cordon.
 pub(crate) fn cordon_key(node: &str) -> String {
     format!("cordon:{node}")
 }
@@ -101,13 +101,13 @@ pub(crate) fn kept(state: &State) -> Result<Vec<Kept>> {
     Ok(all.into_iter().map(|(_, kept)| kept).collect())
 }
 
-/// Stored values with this beginning of their names.
+/// Stored values whose names begin with this text.
 fn decided<'s, T: Deserialize<'s>>(state: &'s State, kind: &str) -> Result<BTreeMap<String, T>> {
     let own = state.items.range(kind.to_owned()..).take_while(|(key, _)| key.starts_with(kind));
     own.map(|(key, item)| Ok((key[kind.len()..].to_owned(), parse(key, &item.content)?))).collect()
 }
 
-/// Decisions of a state about places.
+/// The places that a state has decided.
 pub(crate) fn decided_places(state: &State) -> Result<BTreeMap<String, Place>> {
     decided(state, "place:")
 }

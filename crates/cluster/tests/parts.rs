@@ -1,4 +1,4 @@
-//! The part of each node: pure functions, without etcd.
+//! Tests the part of each node: pure functions, without etcd.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn planned(state: &State, text: &str) -> Planned {
     plan(state, &wish(text)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The state after a change, as a store would have it.
+/// The state after a change, as a store would contain it.
 fn after(state: &State, planned: &Planned) -> State {
     let mut state = state.clone();
     state.head.sequence += 1;
@@ -91,7 +91,7 @@ fn each_node_gets_its_own_documents_and_both_ends_agree() {
     }
     let carol = document(&all, "n2", "user", "carol").expect("carol");
     assert_eq!(carol["roles"], serde_json::json!({"red": "owner"}));
-    // A link without document, and one with lines of its own.
+    // A link without a document, and a link with a document of its own.
     let tunnel =
         |node: &str, link: &str| document(&all, node, "link", link).expect("it")["tunnel"].clone();
     let (west, east) = (tunnel("n2", "b"), tunnel("n3", "b"));
@@ -145,7 +145,7 @@ fn tunnels_stay_while_their_nodes_stay() {
     assert!(new.epoch > old.epoch && new.keys != old.keys && new.nodes[1] == "n3");
     assert!(!second.after.tunnels.contains_key("b"), "both ends are on n3");
     let state = after(&state, &second);
-    // Back again: never an epoch that was used.
+    // The object moves back: an epoch is never used twice.
     let third = planned(&state, &lab());
     assert!(third.after.tunnels["a"].epoch > new.epoch);
     // h3 stays on its node, although its router moves.
@@ -193,7 +193,7 @@ fn mistakes_have_remedies() {
         let report = error.to_string();
         assert!(report.contains(wanted) && report.contains("lab.yaml:"), "{wanted}: {report}");
     }
-    // The same device of two machines.
+    // The same device name on two machines.
     let text = with(
         "kind: port\nname: p\nnode: n1\ndevice: eth1\n---\nkind: port\nname: q\nnode: n2\ndevice: eth1\n",
     );

@@ -1,4 +1,4 @@
-//! Placement beside exhaustive search on small clusters.
+//! Compares the placement with exhaustive search on small clusters.
 
 use europa_api::{Bundle, Key, Source};
 use europa_cluster::{ClusterError, State, Wish, plan};
@@ -8,7 +8,7 @@ use europa_cluster::{ClusterError, State, Wish, plan};
 struct Case {
     /// Most routers of each node.
     room: Vec<u32>,
-    /// Whether it is a router, and its node if its document says one.
+    /// Whether the unit is a router, and its node if its document sets one.
     units: Vec<(bool, Option<usize>)>,
     /// Units that a link joins.
     links: Vec<(usize, usize)>,
@@ -27,7 +27,7 @@ impl Case {
         for _ in 0..random.usize(units.len() - 1..=units.len() * 2) {
             let one = random.usize(..units.len());
             let other = (one + random.usize(1..units.len())) % units.len();
-            // Several links between two units are more traffic.
+            // Several links between two units count as more traffic.
             links.extend(std::iter::repeat_n((one, other), random.usize(1..=3)));
         }
         Case { room, units, links }
@@ -98,7 +98,7 @@ impl Case {
         })
     }
 
-    /// The least traffic between nodes of all valid placements, if there is one.
+    /// The least traffic between nodes of all valid placements, if any is valid.
     fn optimum(&self, at: &mut Vec<Option<usize>>, unit: usize) -> Option<usize> {
         if !self.fits(at) {
             return None;
@@ -137,7 +137,7 @@ fn two_thousand_cases() {
                 assert!(pin.is_none_or(|pin| pin == *at), "{}", told());
             }
             let at: Vec<Option<usize>> = found.iter().copied().map(Some).collect();
-            // Documents may put more on a node than it has room for; nothing else may.
+            // Only documents may place more on a node than it has room for.
             assert!(case.fits(&at) || !case.fits(&pinned), "{}", told());
         }
         let Some(best) = best else { continue };

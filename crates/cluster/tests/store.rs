@@ -1,4 +1,5 @@
-//! The store against a real etcd: all of a change or nothing, whatever ends between two requests.
+//! Tests the store against a real etcd: a change takes effect as a whole or not at all, even if a
+//! process ends between two requests.
 
 mod etcd;
 
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use etcd::{Server, is_there};
 use europa_cluster::{Change, Cleaner, ClusterError, Etcd, Result, State, Writer, outcome, wait};
 
-/// Time in which a stage must take effect, and a little more.
+/// Slightly more than the time in which a stage must take effect.
 const OLD: Duration = Duration::from_secs(601);
 
 type Contents = BTreeMap<String, Vec<u8>>;
@@ -70,7 +71,7 @@ fn five_thousand_documents_and_one_of_8_mb() {
         println!("read in {:?}", start.elapsed());
         assert!(contents(&state) == all);
 
-        // One document of many: few keys, and little beside it.
+        // A change of one document among many writes few keys, and little else.
         let one = Change::from([("router red/r7".to_owned(), Some(vec![b'y'; 1000]))]);
         let (before, head) =
             (stored(&server, "stages/second/").await, stored(&server, "control/").await);
@@ -82,7 +83,7 @@ fn five_thousand_documents_and_one_of_8_mb() {
         println!("a change of 1,000 bytes wrote {keys} keys and {bytes} bytes");
         assert!(keys <= 10 && bytes - 1000 <= 64_000, "{keys} keys, {bytes} bytes");
         all.insert("router red/r7".into(), vec![b'y'; 1000]);
-        // Only differences are read again; a reader without a known state reads the same.
+        // Only differences are read again; a reader without a known state gets the same result.
         let again = State::read(&etcd, &state).await.expect("the state");
         assert!(contents(&again) == all && contents(&read(&etcd).await) == all);
 
@@ -167,7 +168,7 @@ fn a_lost_answer_is_looked_up() {
             }
             let found = outcome(&etcd, &stage).await.expect("an answer");
             taken[usize::from(found.is_some())] += 1;
-            // The answer is final: the same a moment later, and the state agrees.
+            // The answer is final: it is the same a moment later, and the state agrees.
             tokio::time::sleep(Duration::from_millis(20)).await;
             assert_eq!(outcome(&etcd, &stage).await.expect("an answer"), found);
             let after = read(&etcd).await;
@@ -223,7 +224,7 @@ fn a_compaction_and_a_restart_of_etcd_lose_nothing() {
             etcd_client::Client::connect([server.url()], None).await.expect("a client");
         let now = read(&etcd).await.revision;
         client.compact(now, None).await.expect("a compaction");
-        // The reader's known revision is older than all revisions that etcd keeps.
+        // The reader's known revision is older than all revisions that etcd still has.
         let state = State::read(&etcd, &old).await.expect("the state");
         assert_eq!(*state.items["host h1"].content, b"new");
         server.kill();

@@ -12,7 +12,7 @@ use europa_cluster::{
 
 /// Virtual time of a step.
 const STEP: Duration = Duration::from_millis(100);
-/// Steps with faults, and without at the end.
+/// Number of steps with faults, and of steps without faults at the end.
 const STEPS: u32 = 1200;
 const CALM: u32 = 300;
 /// Default number of histories; the variable `HISTORIES` changes it.
@@ -41,11 +41,11 @@ struct Machine {
     up: bool,
     /// The agent reaches etcd.
     reaches: bool,
-    /// The running documents, and their sequence. A restarted node runs its former ones.
+    /// The running documents, and their sequence. A restarted node runs its former documents.
     runs: Option<(u64, Arc<Whole>)>,
-    /// When the lease ends, by etcd's clock.
+    /// The time when the lease ends, by etcd's clock.
     lease: Option<Duration>,
-    /// The machine's clock, its rate, and when the lease is renewed next.
+    /// The machine's clock, its rate, and the time of the lease's next renewal.
     clock: Duration,
     rate: f64,
     renew: Duration,
@@ -63,13 +63,13 @@ struct World {
     away: Duration,
     leader: Option<usize>,
     machines: Vec<Machine>,
-    /// Other documents run than at the last check.
+    /// Whether other documents run than at the last check.
     changed: bool,
     taken_over: u64,
     drained: u64,
 }
 
-/// The state after a change, as a store would have it.
+/// The state after a change, as a store would contain it.
 fn after(state: &State, wish: &Wish) -> (State, Whole) {
     let planned = plan(state, wish).unwrap_or_else(|error| panic!("{error}"));
     let mut state = state.clone();
@@ -159,12 +159,12 @@ impl World {
             2 => (machine.up, machine.guard, machine.renew) = (false, None, Duration::ZERO),
             3 => {
                 machine.up = true;
-                // If the next session leads, it does so with its own lease.
+                // The next session may lead only with its own lease.
                 self.leader = self.leader.filter(|leader| *leader != node);
                 self.changed = true;
             }
             4 => {
-                // Another leader of etcd: leases begin again.
+                // etcd changes its leader: leases begin again.
                 self.term += 1;
                 for lease in self.machines.iter_mut().filter_map(|one| one.lease.as_mut()) {
                     *lease = self.now + LEASE;
@@ -185,7 +185,7 @@ impl World {
             wish.closed =
                 self.whole.nodes().filter(|n| !present.contains(*n)).map(str::to_owned).collect();
             wish.moves = leaving(&self.whole, &name(node), Cause::Planned).moves;
-            // Both directions at once: two routers may exchange their nodes.
+            // Both directions are changed at once: two routers may exchange their nodes.
             let other = (node + 1) % self.machines.len();
             let back = leaving(&self.whole, &name(other), Cause::Planned).moves;
             wish.moves
@@ -205,7 +205,8 @@ impl World {
             return;
         }
         if reaches {
-            // It ends stale copies before it takes a lease, and follows changes with some delay.
+            // The agent ends stale copies before it takes a lease, and follows changes with some
+            // delay.
             let is_behind =
                 machine.runs.as_ref().is_none_or(|(at, _)| *at < self.state.head.sequence);
             if is_behind && (machine.lease.is_none() || self.random.u8(..3) == 0) {
@@ -257,7 +258,7 @@ impl World {
             for machine in &mut self.machines {
                 machine.lease = machine.lease.filter(|end| *end > self.now);
             }
-            // The leader's key goes with its lease.
+            // When a lease ends, the leader's key is deleted with it.
             if let Some(leader) = self.leader.filter(|node| self.machines[*node].lease.is_none()) {
                 self.machines[leader].guard = None;
                 self.leader = None;
@@ -266,8 +267,8 @@ impl World {
         (0..self.machines.len()).for_each(|node| self.agent(node));
     }
 
-    /// Each end of a link accepts packets only from the node that has the other end by its own
-    /// documents.
+    /// Checks that each end of a link accepts packets only from the node that has the other end,
+    /// according to its own documents.
     fn check(&mut self, told: &dyn Fn() -> String) {
         if !std::mem::take(&mut self.changed) {
             return;

@@ -1,9 +1,9 @@
 //! Compiles C to an eBPF object, with clang in a sandbox.
 //!
 //! The source may come from any user. clang runs in a separate process, `europa compiler`. It can
-//! read the system's headers, generated headers for eBPF, and the folders that the caller names;
+//! read the system's headers, generated headers for eBPF, and the folders that the caller names:
 //! `#include "/etc/shadow"` and `.incbin` find no other file. It writes to a pipe, reaches no
-//! network, and its time and memory are limited.
+//! network, and has limited time and memory.
 //!
 //! | module  | what it does                                             |
 //! |---------|----------------------------------------------------------|
@@ -59,7 +59,8 @@ impl From<io::Error> for CompileError {
     }
 }
 
-/// Compiles a file. Headers in its own folder are found. Messages name it by the path as given.
+/// Compiles a file. Headers in the file's own folder are found. Messages name the file by the given
+/// path.
 ///
 /// # Errors
 /// The source's mistakes, or a failure of clang.
@@ -79,7 +80,7 @@ pub fn compile(source: &Path, flags: &Flags) -> Result<Compiled, CompileError> {
     clang(source, None, &readable, flags)
 }
 
-/// Compiles a text that belongs to a file of this name. It finds the system's headers only.
+/// Compiles a text that belongs to a file of this name. It finds only the system's headers.
 ///
 /// # Errors
 /// The text's mistakes, or a failure of clang.
@@ -108,13 +109,13 @@ fn clang(
     command.args(["--", "clang", "-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall"]);
     // Messages contain the paths that the user typed.
     command.args(["-fno-color-diagnostics", "-c", "-o", "-"]);
-    // Debugging information names files: without temporary folders it is the same each time.
+    // Debugging information names files. Without temporary folders it is the same each time.
     for (folder, name) in
         within.map(|folder| (folder, ".")).into_iter().chain([(headers.path(), "")])
     {
         command.arg(format!("-ffile-prefix-map={}={name}", folder.display()));
     }
-    // Where Debian keeps headers of the machine's architecture, which clang does not search when
+    // Debian's folder for headers of the machine's architecture, which clang does not search when
     // it compiles for eBPF.
     command.arg(format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH));
     command.arg("-I").arg(headers.path());
@@ -142,8 +143,8 @@ fn headers() -> io::Result<tempfile::TempDir> {
     for (name, text) in libbpf_sys::API_HEADERS {
         fs::write(folder.path().join("bpf").join(name), text)?;
     }
-    // The C library's headers include this one if the target is not the machine's; Debian has it
-    // only in the package of 32-bit libraries.
+    // The C library's headers include this file if the target is not the machine's architecture.
+    // Debian has it only in the package of 32-bit libraries.
     fs::create_dir(folder.path().join("gnu"))?;
     fs::write(folder.path().join("gnu/stubs-32.h"), "")?;
     Ok(folder)

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use europa_sandbox::{ToolLimits, lock_tool};
 
-/// Limits for clang, which takes less than a second for a header of the system.
+/// Limits for clang, which needs less than a second for a header of the system.
 const LIMITS: ToolLimits = ToolLimits { cpu_seconds: 30, address_space_bytes: 4 << 30 };
 
 /// Confines this process and executes clang: `command` is clang with its arguments, `readable` are

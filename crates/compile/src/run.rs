@@ -1,4 +1,4 @@
-//! Running a command to its end, within bounds.
+//! Runs a command to its end, within limits.
 
 use std::io::{self, Read};
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use crate::CompileError;
 
 /// Longest that clang may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Longest object, and longest list of messages.
+/// Longest object, and longest output of messages.
 const MAX_OUTPUT: u64 = 16 << 20;
 const MAX_MESSAGES: u64 = 1 << 18;
 

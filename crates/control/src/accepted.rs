@@ -7,21 +7,21 @@ use europa_api::{Documents, Kept, Key};
 
 use crate::store::Stored;
 
-/// Desired state in its last written form.
+/// Desired state in the form that was stored last.
 #[derive(Clone, Default)]
 pub struct Accepted {
     /// One more with each change.
     pub revision: u64,
     /// Documents in their stored form and order.
     pub stored: Arc<Vec<Stored>>,
-    /// The same, checked and completed.
+    /// The same documents, checked and completed.
     pub documents: Arc<Documents>,
 }
 
-/// A change of desired state, all or nothing.
+/// A change of desired state that takes effect as a whole.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Commit {
-    /// The revision that the change is based on.
+    /// The revision on which the change is based.
     pub base: u64,
     /// The new revision.
     pub revision: u64,
@@ -32,7 +32,7 @@ pub struct Commit {
 }
 
 impl Accepted {
-    /// The successor of this desired state, with `documents`, stored as `kept`; and the change
+    /// The successor of this desired state, with `documents`, stored as `kept`, and the change
     /// between them. `now` is the time of day in the form of RFC 3339.
     pub fn next(&self, documents: Arc<Documents>, kept: &[Kept], now: &str) -> (Self, Commit) {
         let before: HashMap<&Key, &Stored> =

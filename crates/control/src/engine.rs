@@ -1,4 +1,4 @@
-//! Submissions, one job after the other.
+//! Handles submissions, one job after the other.
 
 mod planning;
 
@@ -27,7 +27,7 @@ pub struct Engine {
     waiting: VecDeque<(Submission, Reply)>,
     /// The ticket of the last job or plan.
     ticket: Ticket,
-    /// The last state in which a look found the machine as desired.
+    /// The last state in which the machine was found to be as desired.
     quiet: Option<Quiet>,
     witness: Option<Box<dyn Witness>>,
 }
@@ -38,7 +38,7 @@ impl Engine {
         Self { accepted, ..Self::default() }
     }
 
-    /// The same with a witness of its effects.
+    /// The same engine with a witness of its effects.
     #[must_use]
     pub fn watched(mut self, witness: Option<Box<dyn Witness>>) -> Self {
         self.witness = witness;
@@ -50,12 +50,12 @@ impl Engine {
         &self.accepted
     }
 
-    /// Whether nothing is being carried out.
+    /// Whether no change is being carried out.
     pub fn is_settled(&self) -> bool {
         self.job.is_none() && self.planning.is_none() && self.waiting.is_empty()
     }
 
-    /// Whether steps are still to be taken.
+    /// Whether steps remain to be taken.
     pub fn has_steps(&self) -> bool {
         self.job.as_ref().is_some_and(Job::has_steps)
     }
@@ -122,7 +122,7 @@ impl Engine {
         }
     }
 
-    /// The time of its next turn if no event happens.
+    /// The time of the engine's next turn if no event happens.
     pub fn due(&self) -> Option<Time> {
         self.job.as_ref().map(Job::due)
     }
@@ -165,7 +165,7 @@ impl Engine {
                 self.ask(For::Rollback { reply, why, open }, documents, machine);
             }
             Purpose::Apply { reply } => reply(refused(problem)),
-            // A tolerant job has no failure of its own.
+            // A tolerant job does not fail as a whole.
             Purpose::Rollback { reply, why, .. } => {
                 let why = format!("{}; going back failed too: {}", why.detail, problem.detail);
                 reply(refused(ProblemDetails::failed(why)));
@@ -219,7 +219,7 @@ impl Engine {
         }
     }
 
-    /// A router has carried out an update, or refuses it.
+    /// A router has carried out an update, or has refused it.
     pub fn updated(&mut self, ticket: Ticket, router: &str, outcome: Result<(), &str>) {
         self.refused(Effect::UpdateRouter, router, outcome);
         if let Some(job) = &mut self.job {
@@ -227,7 +227,8 @@ impl Engine {
         }
     }
 
-    /// Programs of a router's slow path have reloaded their files, or one has failed to.
+    /// Programs of a router's slow path have reloaded their files, or a program has failed to do
+    /// so.
     pub fn reloaded(&mut self, ticket: Ticket, router: &str, outcome: Result<(), &str>) {
         self.refused(Effect::StartSlowPaths, router, outcome);
         if let Some(job) = &mut self.job {
@@ -235,14 +236,14 @@ impl Engine {
         }
     }
 
-    /// A router that had updates pending has ended: its new process starts with their contents.
+    /// A router with pending updates has ended: its new process starts with their contents.
     pub fn no_updates(&mut self, router: &str) {
         if let Some(job) = &mut self.job {
             job.no_updates(router);
         }
     }
 
-    /// The store has written the current change down, or not.
+    /// The store has stored the current change, or has failed to.
     pub fn committed(&mut self, outcome: Result<(), String>) {
         self.refused(Effect::Commit, "", outcome.as_ref().map(drop).map_err(String::as_str));
         if let Some(job) = &mut self.job {
@@ -250,7 +251,7 @@ impl Engine {
         }
     }
 
-    /// The witness receives an answer that is a refusal.
+    /// The witness is informed of an answer that is a refusal.
     fn refused(&mut self, effect: Effect, object: &str, outcome: Result<(), &str>) {
         if let (Some(witness), Err(why)) = (&mut self.witness, outcome) {
             witness.hear(Record::later(effect, object, why));

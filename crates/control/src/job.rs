@@ -1,7 +1,7 @@
-//! One change: checked, carried out step by step, committed; or taken back.
+//! One change: it is checked, carried out step by step, and committed or undone.
 //!
 //! Desired state is stored last, once all its objects exist. A node that is killed earlier finds
-//! the former state in its store and restores that.
+//! the former state in its store and restores that state.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::machine::{Machine, Note, Stop, Taken, Ticket, Time, Verdict};
 use crate::purpose::{Ended, Progress, Purpose};
 use crate::question::Planned;
 
-/// Time in which routers must become ready once all steps are taken.
+/// Time in which routers must become ready after all steps are taken.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The phase of a job.
@@ -26,7 +26,7 @@ enum Phase {
     Checking,
     /// Steps are taken.
     Steps,
-    /// Other steps are being computed, because facts about a device have changed.
+    /// New steps are being computed, because facts about a device have changed.
     Planning,
     /// Desired state is written down.
     Committing,
@@ -40,23 +40,23 @@ pub(crate) struct Job {
     steps: VecDeque<Step>,
     pub(crate) applied: Applied,
     phase: Phase,
-    /// Something was changed: a failure must be undone.
+    /// Whether something was changed: then a failure must be undone.
     pub(crate) touched: bool,
     /// Routers that must become ready.
     awaited: BTreeSet<RouterId>,
     /// Outstanding answers to updates, by router.
     updates: BTreeMap<RouterId, usize>,
-    /// Slow paths whose programs are still to read their files again.
+    /// Number of slow paths whose programs must still reload their files.
     reloads: usize,
-    /// The id of this job's updates and reloads: answers with other ids do not count.
+    /// The id of this job's updates and reloads: answers with another id are ignored.
     ticket: Ticket,
     failure: Option<Failure>,
-    /// Objects in doubt after a failed step of a tolerant job: steps that need them are left out.
+    /// Objects in doubt after a failed step of a tolerant job: steps that need them are skipped.
     doubts: BTreeSet<Subject>,
     until: Time,
-    /// Ports that were open when it began.
+    /// Ports that were open when the job began.
     pub(crate) open: Vec<PortId>,
-    /// The state after it, and the change to be written down.
+    /// The state after the job, and the change to be stored.
     next: Option<(Accepted, Commit)>,
     /// The state that is written down.
     written: Option<Accepted>,
@@ -106,12 +106,12 @@ impl Job {
         &self.desired
     }
 
-    /// Whether steps are still to be taken.
+    /// Whether steps remain to be taken.
     pub(crate) fn has_steps(&self) -> bool {
         !self.steps.is_empty()
     }
 
-    /// The job does as much as possible, and does not fail as a whole.
+    /// A tolerant job does as much as possible, and does not fail as a whole.
     fn is_tolerant(&self) -> bool {
         !matches!(self.purpose, Purpose::Apply { .. })
     }
@@ -187,7 +187,7 @@ impl Job {
         match self.steps.pop_front() {
             Some(step) => self.take(step, machine, now),
             None if waits => Progress::Waits,
-            None => self.settle(machine),
+            None => self.settle(machine, now),
         }
     }
 
@@ -263,12 +263,14 @@ impl Job {
     }
 
     /// All objects exist: the additional settings follow, and the state is stored.
-    fn settle(&mut self, machine: &mut impl Machine) -> Progress {
-        if let Err(why) = machine.settle() {
-            if !self.is_tolerant() {
+    fn settle(&mut self, machine: &mut impl Machine, now: Time) -> Progress {
+        match machine.settle() {
+            Ok(()) => {}
+            Err(Stop::NotNow(_)) if now < self.until => return Progress::Waits,
+            Err(Stop::Failed(why) | Stop::NotNow(why)) if !self.is_tolerant() => {
                 return Progress::Failed(Box::new(problem(why)));
             }
-            machine.note(Note::Failed(&why.text));
+            Err(Stop::Failed(why) | Stop::NotNow(why)) => machine.note(Note::Failed(&why.text)),
         }
         self.applied.warnings.extend(machine.warnings());
         let Some((next, commit)) = self.next.take() else { return Progress::Done };
@@ -288,7 +290,7 @@ impl Job {
         format!("not ready within {} s: {names}", PATIENCE.as_secs()).into()
     }
 
-    /// The time of its next turn if no event happens.
+    /// The time of the engine's next turn if no event happens.
     pub(crate) fn due(&self) -> Time {
         self.until
     }
@@ -305,7 +307,7 @@ impl Job {
         }
     }
 
-    /// A router has carried out an update, or refuses it.
+    /// A router has carried out an update, or has refused it.
     pub(crate) fn updated(&mut self, ticket: Ticket, router: &str, outcome: Result<(), &str>) {
         if ticket != self.ticket {
             return;
@@ -321,7 +323,8 @@ impl Job {
         }
     }
 
-    /// Programs of a router's slow path have reloaded their files, or one has failed to.
+    /// Programs of a router's slow path have reloaded their files, or a program has failed to do
+    /// so.
     pub(crate) fn reloaded(&mut self, ticket: Ticket, router: &str, outcome: Result<(), &str>) {
         if ticket != self.ticket {
             return;
@@ -332,24 +335,24 @@ impl Job {
         }
     }
 
-    /// A router takes no updates any more: they are part of its next configuration.
+    /// A router accepts no updates any more: they are part of its next configuration.
     pub(crate) fn no_updates(&mut self, router: &str) {
         self.updates.remove(router);
     }
 
-    /// The store has written the state down, or not.
+    /// The store has stored the state, or has failed to.
     pub(crate) fn committed(&mut self, outcome: Result<(), String>) {
         if self.phase == Phase::Committing {
             self.committed = Some(outcome);
         }
     }
 
-    /// The state that has been written down.
+    /// The state that has been stored.
     pub(crate) fn accepted(&mut self) -> Option<Accepted> {
         self.written.take()
     }
 
-    /// Ends it: the rest of it is freed beside the loop.
+    /// Ends the job; its remaining memory is freed outside the loop.
     pub(crate) fn end(self, machine: &mut impl Machine) -> Ended {
         let Self { purpose, applied, touched, open, documents, desired, steps, next, .. } = self;
         machine.discard(Box::new((documents, desired, steps, next)));
@@ -363,7 +366,7 @@ fn open(actual: &Actual) -> impl Iterator<Item = PortId> {
     fit.map(|port| PortId::new(&*port.document.name.value))
 }
 
-/// The router whose configuration no process has run yet.
+/// The router, if the step starts a configuration that no process has run yet.
 fn tried(step: &Step) -> Option<Arc<europa_plan::RouterPlan>> {
     let plan = match step {
         Step::AddRouter(plan) => plan,
@@ -375,7 +378,7 @@ fn tried(step: &Step) -> Option<Arc<europa_plan::RouterPlan>> {
 
 /// A router that does not start as desired.
 fn of_router(name: &str, why: &str) -> Failure {
-    // A router's error about its configuration shows the place itself.
+    // A router's error about its configuration already shows the place.
     let faults = match why.contains('\n') {
         true => Vec::new(),
         false => vec![Fault::new(Key::new("router", name), &[], why)],

@@ -1,8 +1,8 @@
 //! Carries out plans on a machine: accepts documents, takes steps, undoes them.
 //!
 //! The [`Engine`] decides, and has no effects of its own. All effects are behind the trait
-//! [`Machine`], so that the same engine runs on a real host and on a simulated one. It takes the
-//! time as an argument, and events by its methods.
+//! [`Machine`], so the same engine runs on a real host and on a simulated one. Its methods get the
+//! time as an argument, and events.
 //!
 //! | file      | concern                                                      |
 //! |-----------|--------------------------------------------------------------|

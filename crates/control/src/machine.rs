@@ -18,23 +18,23 @@ pub trait Machine {
     /// Network namespaces of this instance.
     fn namespaces(&self) -> Namespaces;
 
-    /// Compares the objects with their former state: [`Machine::actual`] is true then.
+    /// Compares the objects with their recorded state: after this, [`Machine::actual`] is correct.
     fn probe(&mut self);
 
     /// The actual state, as far as it is known.
     fn actual(&self) -> Actual;
 
-    /// Computes a plan by [`Question::answer`], and calls [`crate::Engine::planned`] with it. As
-    /// that takes up to a second, it must run in another thread than the engine's.
+    /// Computes a plan by [`Question::answer`], and calls [`crate::Engine::planned`] with it.
+    /// Because that takes up to a second, it must run in another thread than the engine.
     fn plan(&mut self, question: Question);
 
-    /// Frees memory, which takes milliseconds if it is much.
+    /// Frees memory. For much memory this takes milliseconds.
     fn discard(&mut self, what: Box<dyn Send>);
 
-    /// Whether the machine has room for the documents' reservations.
+    /// Checks that the machine has room for the documents' reservations.
     ///
     /// # Errors
-    /// The first resource that is lacking, and how much is left.
+    /// The first resource that is missing, and how much of it is left.
     fn admit(&mut self, desired: &Desired) -> Result<(), Failure>;
 
     /// Starts to test the configurations of these routers in a sandbox; [`Machine::verdict`]
@@ -53,23 +53,24 @@ pub trait Machine {
     /// From now on these documents apply to all later starts.
     fn want(&mut self, documents: &Arc<Documents>);
 
-    /// Takes a step. `ahead` are the steps that follow; `ticket` identifies the answers to updates.
+    /// Takes a step. `ahead` contains the steps that follow; `ticket` identifies the answers to
+    /// updates.
     ///
     /// # Errors
-    /// The reason why a step failed; [`Machine::actual`] has the state after it.
+    /// The reason why a step failed; [`Machine::actual`] returns the state after it.
     fn take(&mut self, step: &Step, ahead: &VecDeque<Step>, ticket: Ticket) -> Result<Taken, Stop>;
 
-    /// Applies the settings beside ports and routers: queues, meters, control groups.
+    /// Applies the settings other than ports and routers: queues, meters, control groups.
     ///
     /// # Errors
-    /// The parts that are impossible.
-    fn settle(&mut self) -> Result<(), Failure>;
+    /// The parts that are impossible, or that are still to be applied.
+    fn settle(&mut self) -> Result<(), Stop>;
 
     /// Reports on the running state.
     fn warnings(&self) -> Vec<String>;
 
-    /// Has a change of desired state written down, and calls [`crate::Engine::committed`] when it
-    /// is.
+    /// Starts to store a change of desired state, and calls [`crate::Engine::committed`]
+    /// afterwards.
     fn commit(&mut self, commit: Commit);
 
     /// Reports an event.
@@ -85,7 +86,7 @@ pub struct Ticket(pub u64);
 pub enum Taken {
     /// The step is complete.
     Done,
-    /// A router begins; [`crate::Engine::ready`] or [`crate::Engine::failed`] follows.
+    /// A router begins to start; [`crate::Engine::ready`] or [`crate::Engine::failed`] follows.
     Begun,
     /// A router has got updates.
     Told {
@@ -95,8 +96,8 @@ pub enum Taken {
         /// follows, too.
         begins: bool,
     },
-    /// Programs of this many slow paths read their files again; [`crate::Engine::reloaded`]
-    /// follows for each.
+    /// Programs of this many slow paths reload their files; [`crate::Engine::reloaded`] follows for
+    /// each.
     Reloading(usize),
 }
 
@@ -115,14 +116,14 @@ impl From<Failure> for Stop {
     }
 }
 
-/// The answers about configurations that are tried.
+/// The results for configurations that are being tested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The test still runs.
     NotYet,
     /// All are right; the warnings.
     Right(Vec<String>),
-    /// A configuration is wrong: file, line and the text underlined.
+    /// A configuration is wrong: file, line and underlined text.
     Wrong(String),
     /// The attempt failed.
     Failed(String),
@@ -137,7 +138,7 @@ pub enum Note<'a> {
     Applied(&'a str),
     /// A step of a change failed.
     Failed(&'a str),
-    /// The machine has its former state again, except these parts.
+    /// The machine is in its former state again, except these parts.
     TakenBack(&'a [String]),
     /// The stored state runs again, as far as possible.
     Restored,

@@ -11,7 +11,7 @@ pub(crate) enum Purpose {
     Apply { reply: Reply },
     /// Parts of the accepted state are missing: the job does as much as possible.
     Restore,
-    /// The error to return once the machine has its former state again.
+    /// The machine is being returned to its former state; after that, this error is returned.
     Rollback {
         reply: Reply,
         why: Box<ProblemDetails>,
@@ -40,6 +40,6 @@ pub(crate) struct Ended {
     pub(crate) applied: Applied,
     /// Something was changed.
     pub(crate) touched: bool,
-    /// Ports that were open when it began.
+    /// Ports that were open when the job began.
     pub(crate) open: Vec<PortId>,
 }

@@ -1,5 +1,5 @@
-//! Questions for a plan, and the answers. Both own or share all that they need, so that any thread
-//! can answer.
+//! Questions for a plan, and the answers. Both own or share all data that they need, so any thread
+//! can compute an answer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct Question {
 pub(crate) enum About {
     /// A change of the accepted state.
     Change(Submitted),
-    /// The rest of the work, unless all that a plan depends on is as in this state.
+    /// The remaining steps, unless everything that a plan depends on is as in this state.
     Rest(Option<Quiet>),
     /// The steps.
     Steps,
@@ -45,7 +45,7 @@ pub(crate) struct Submitted {
     pub(crate) dry_run: bool,
 }
 
-/// A state whose plan has no steps and lacks nothing.
+/// A state whose plan has no steps, and in which nothing is missing.
 #[derive(Clone)]
 pub(crate) struct Quiet {
     pub(crate) documents: Arc<Documents>,
@@ -58,7 +58,7 @@ pub struct Plan {
     /// The state that the plan was computed for.
     pub(crate) actual: Arc<Actual>,
     pub(crate) found: Found,
-    /// The first look at a device that failed.
+    /// The first failure to examine a device.
     pub(crate) blind: Option<Failure>,
 }
 
@@ -84,9 +84,14 @@ pub(crate) struct Planned {
 }
 
 impl Question {
-    /// Its number: see [`Plan::failed`].
+    /// The question's number; see [`Plan::failed`].
     pub fn ticket(&self) -> Ticket {
         self.ticket
+    }
+
+    /// The documents that a plan is asked for.
+    pub fn documents(&self) -> &Arc<Documents> {
+        &self.documents
     }
 
     /// Computes the answer. `look` looks at a port's device.
@@ -133,8 +138,8 @@ impl Plan {
 }
 
 impl Quiet {
-    /// Whether nothing that a plan depends on has changed since there was nothing to do. A plan of
-    /// many routers takes far longer than this.
+    /// Whether everything that a plan depends on is as it was when there was nothing to do.
+    /// Computing a plan of many routers takes far longer than this check.
     fn still_holds(
         &self,
         documents: &Arc<Documents>,
@@ -149,13 +154,13 @@ impl Quiet {
 }
 
 impl Submitted {
-    /// The change, and its description for the submitter.
+    /// The change, and its description for the sender of the documents.
     fn planned(self, desired: Desired, steps: Vec<Step>, actual: &Actual) -> Planned {
         let before: Vec<Kept> = self.accepted.stored.iter().map(Stored::kept).collect();
         let (mut all, unchanged): (Vec<Change>, u64) = difference(&before, &self.kept);
         let written = all.len();
         changes(&steps, actual, &mut all);
-        // Unchanged documents of objects that are removed.
+        // Documents of removed objects that are otherwise unchanged.
         let moved = all.len().saturating_sub(written) as u64;
         let applied = Applied {
             dry_run: self.dry_run,
@@ -175,7 +180,7 @@ impl Submitted {
 /// The missing parts of desired state, given the ports that were `open` at the start.
 fn left(open: &[PortId], desired: &Desired, steps: &[Step], actual: &Actual) -> Vec<String> {
     let mut left = list(steps, actual);
-    // A port without its device cannot be opened or changed.
+    // A port whose device is missing cannot be opened or changed.
     let lost = open.iter().filter(|port| desired.missing.contains_key(*port));
     left.extend(lost.map(|port| format!("open port {port}")));
     left

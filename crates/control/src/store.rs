@@ -1,4 +1,4 @@
-//! The storage of desired state. A trait, so that a cluster can store it elsewhere.
+//! The storage of desired state. It is a trait, so that a cluster can store the state elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use crate::accepted::Commit;
 pub struct Stored {
     /// Its key.
     pub key: Key,
-    /// Its rank among all documents: routers are started in this order.
+    /// The document's rank among all documents: routers are started in this order.
     pub order: u64,
-    /// Number of its changes, counted from 1.
+    /// Number of changes of the document, counted from 1.
     pub generation: u64,
-    /// When it was changed last, as RFC 3339 has it.
+    /// The time of the last change, as RFC 3339 writes it.
     pub changed: String,
     /// The document, as JSON.
     pub document: String,
-    /// The Click configuration of the file that it names, or of its own text.
+    /// The Click configuration in the file that the document names, or in its own text.
     pub configuration: Option<StoredConfiguration>,
 }
 
@@ -40,7 +40,7 @@ pub struct StoredToken {
 pub struct StoredConfiguration {
     /// The file's name for messages.
     pub file: String,
-    /// The line of that file where it begins.
+    /// The line of that file where the configuration begins.
     pub first_line: usize,
     /// The configuration.
     pub text: String,
@@ -55,10 +55,10 @@ pub struct Snapshot {
     pub documents: Vec<Stored>,
 }
 
-/// Why state cannot be kept or found again.
+/// The reason why state cannot be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The file system or the database.
+    /// An error of the file system or the database.
     #[error("{what}: {error}")]
     Access {
         /// The attempted operation.
@@ -71,7 +71,7 @@ pub enum StoreError {
     Conflict {
         /// Its revision.
         found: u64,
-        /// The revision that the change builds on.
+        /// The revision on which the change is based.
         wanted: u64,
     },
     /// Written by a newer Europa.
@@ -94,30 +94,30 @@ pub enum StoreError {
     },
 }
 
-/// A place where desired state survives the node.
+/// A store in which desired state survives the node.
 pub trait Store: Send {
     /// Reads the whole store.
     ///
     /// # Errors
-    /// The error that prevents reading it.
+    /// The error that prevents reading.
     fn load(&self) -> Result<Snapshot, StoreError>;
 
-    /// Makes these changes, all or none, if the store has the revision that they are based on; they
-    /// are on the disk when this returns. Numbered rules are removed with their slice, tokens with
-    /// their user.
+    /// Makes these changes, all or none, if the store has the revision on which they are based.
+    /// They are on the disk when this returns. Numbered rules are removed with their slice, and
+    /// tokens with their user.
     ///
     /// # Errors
-    /// The error that prevents writing them.
+    /// The error that prevents writing.
     fn change(&mut self, commit: &Commit) -> Result<(), StoreError>;
 
-    /// The rules of slices that are not in documents, by slice, as numbers and JSON.
+    /// The rules of slices that are in no document, by slice, as numbers and JSON.
     ///
     /// # Errors
     /// The error that prevents reading them.
     fn filters(&self) -> Result<BTreeMap<String, NumberedRules>, StoreError>;
 
-    /// Removes rules of a slice and then adds rules, all or none; they are on the disk when this
-    /// returns.
+    /// Removes rules of a slice and then adds rules, all or none; the changes are on the disk when
+    /// this returns.
     ///
     /// # Errors
     /// The error that prevents writing it.
@@ -134,8 +134,8 @@ pub trait Store: Send {
     /// The error of reading them.
     fn tokens(&self) -> Result<Vec<StoredToken>, StoreError>;
 
-    /// Removes tokens by their ids and then adds tokens, all or none; they are on the disk when
-    /// this returns.
+    /// Removes tokens by their ids and then adds tokens, all or none; the changes are on the disk
+    /// when this returns.
     ///
     /// # Errors
     /// The error of writing them.

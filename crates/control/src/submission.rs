@@ -5,7 +5,7 @@ use europa_api::{Documents, Kept};
 
 /// Desired state that was read and checked as text.
 pub struct Submission {
-    /// The revision that it was checked against.
+    /// The revision against which it was checked.
     pub base: u64,
     /// All documents.
     pub documents: Documents,
@@ -19,7 +19,7 @@ pub struct Submission {
 
 /// Why nothing was changed.
 pub enum Refusal {
-    /// Desired state is another one by now: check again.
+    /// Desired state has changed in the meantime: check again.
     Stale,
     /// The mistakes.
     Problem(Box<ProblemDetails>),
@@ -28,7 +28,7 @@ pub enum Refusal {
 /// The result of a submission.
 pub type Outcome = Result<Applied, Refusal>;
 
-/// Gets the outcome of a submission.
+/// A function that gets the outcome of a submission.
 pub type Reply = Box<dyn FnOnce(Outcome) + Send>;
 
 /// A change that was not carried out.

@@ -1,8 +1,8 @@
-//! A witness of effects: it receives a record before and after each effect, and of each later
-//! answer.
+//! A witness of effects: it receives a record before and after each effect, and a record of each
+//! later answer.
 //!
-//! The contract test gives a witness to the engine of a real node and one to that of a simulated
-//! machine, and compares the records. Without a witness nothing is recorded.
+//! The contract test gives a witness to the engine of a real node and another one to that of a
+//! simulated machine, and compares the records. Without a witness nothing is recorded.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::question::Question;
 
 /// An effect of the engine on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[allow(missing_docs)] // Steps of the plan, by their names, and four more.
+#[allow(missing_docs)] // The steps of the plan, by their names, and four other effects.
 pub enum Effect {
     RemoveRouter,
     RemoveRelay,
@@ -49,9 +49,9 @@ pub enum Ending {
     Well,
     /// It can be tried again.
     NotNow,
-    /// It failed, and the known state is unchanged.
+    /// The effect failed, and the known state is unchanged.
     Refused,
-    /// It failed, and the known state has changed.
+    /// The effect failed, and the known state has changed.
     Half,
     /// A later answer is a refusal.
     RefusedLater,
@@ -68,7 +68,7 @@ pub struct Record {
     pub ending: Option<Ending>,
     /// The error.
     pub why: String,
-    /// The objects that exist after it, sorted: a kind and a name each.
+    /// The objects that exist afterwards, sorted: a kind and a name each.
     pub objects: Vec<String>,
 }
 
@@ -143,7 +143,7 @@ pub(crate) struct Watched<'a, M> {
 }
 
 impl<M: Machine> Watched<'_, M> {
-    /// Devices have been looked at for a plan; the first look that failed.
+    /// Devices have been examined for a plan; `failed` is the first failure.
     pub(crate) fn looked(&mut self, failed: Option<&Failure>) {
         let Some(witness) = self.witness else { return };
         witness.hear(Record {
@@ -178,6 +178,14 @@ impl<M: Machine> Watched<'_, M> {
         };
         witness.hear(Record { ending: Some(ending), why, objects: objects(&after), ..record });
         result
+    }
+}
+
+/// Whether an effect can be tried again, and why it has failed.
+fn is_not_now(stop: &Stop) -> (bool, &Failure) {
+    match stop {
+        Stop::NotNow(why) => (true, why),
+        Stop::Failed(why) => (false, why),
     }
 }
 
@@ -248,16 +256,13 @@ impl<M: Machine> Machine for Watched<'_, M> {
         self.watch(
             (Effect::of(step), object(step)),
             |machine| machine.take(step, ahead, ticket),
-            |stop| match stop {
-                Stop::NotNow(why) => (true, why),
-                Stop::Failed(why) => (false, why),
-            },
+            is_not_now,
         )
     }
 
-    fn settle(&mut self) -> Result<(), Failure> {
+    fn settle(&mut self) -> Result<(), Stop> {
         let what = (Effect::Settle, String::new());
-        self.watch(what, |machine| machine.settle(), |why| (false, why))
+        self.watch(what, |machine| machine.settle(), is_not_now)
     }
 
     fn warnings(&self) -> Vec<String> {

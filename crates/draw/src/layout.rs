@@ -3,7 +3,7 @@
 use crate::order::{Ordered, order};
 use crate::{Box, Diagram, Kind};
 
-/// Width of a character, in pixels: the font has characters of one width.
+/// Width of a character, in pixels: all characters of the font have the same width.
 pub(crate) const CHARACTER: f64 = 7.25;
 /// Height of a line of text.
 pub(crate) const LINE: f64 = 16.0;
@@ -54,7 +54,7 @@ fn size(of: &Box) -> (f64, f64) {
     let width = longest as f64 * CHARACTER + 2.0 * PADDING;
     let height =
         of.text.len() as f64 * LINE + if of.kind == Kind::Light { PADDING } else { 1.5 * PADDING };
-    // Room for the places on its side.
+    // Each side needs room for its connection points.
     let places = of.inputs.max(of.outputs) as f64;
     (width.max(places * 14.0 + 8.0).max(40.0), height)
 }
@@ -77,7 +77,7 @@ pub fn layout(diagram: &Diagram) -> Layout {
     for rank in &ordered.ranks {
         let thick = rank.iter().map(|place| sizes[*place].1).fold(0.0, f64::max);
         across.push((at, thick));
-        // A gap between ranks with many lines needs more room.
+        // A gap between ranks needs more room if many lines cross it.
         let lines: usize = rank.iter().map(|place| ordered.places[*place].behind.len()).sum();
         let crowded = (lines as f64 * 1.5).min(40.0);
         at += thick + RANK_GAP + crowded + if diagram.sideways { 20.0 } else { 0.0 };
@@ -106,7 +106,7 @@ pub fn layout(diagram: &Diagram) -> Layout {
             let (near, far) = (start + (thick - own) / 2.0, start + (thick + own) / 2.0);
             let end = |side: i32| along[place] + f64::from(side) / 1000.0 * (sizes[place].0 - 8.0);
             let link = |step: usize| {
-                // The line's own entry among the entries between two neighbours.
+                // The line's own entry among those between two neighbours.
                 let (a, b) = (way[step], way[step + 1]);
                 sides(&ordered, diagram, index, (a, b))
             };
@@ -146,7 +146,7 @@ pub fn layout(diagram: &Diagram) -> Layout {
     Layout { boxes, lines, width: (width + MARGIN).max(title), height: height + MARGIN }
 }
 
-/// The positions on their sides where a line leaves the first place and reaches the second.
+/// The positions where a line leaves the first place and reaches the second, on their sides.
 fn sides(ordered: &Ordered, diagram: &Diagram, line: usize, (a, b): (usize, usize)) -> (i32, i32) {
     let of = &diagram.lines[line];
     let side = |(index, place): (usize, usize), outputs: bool| {
@@ -202,8 +202,8 @@ fn along(ordered: &Ordered, sizes: &[(f64, f64)]) -> Vec<f64> {
     at
 }
 
-/// Moves the places of a rank as near to their desired positions as order and distances allow:
-/// weighted isotonic regression by pooling adjacent violators.
+/// Moves the places of a rank as near to their desired positions as order and distances allow
+/// (weighted isotonic regression by pooling adjacent violators).
 fn apart(rank: &[usize], wanted: &[(f64, f64)], sizes: &[(f64, f64)], at: &mut [f64]) {
     let mut offset = 0.0;
     let mut offsets = Vec::with_capacity(rank.len());

@@ -8,8 +8,8 @@
 //! | `dot`    | the same for Graphviz                                                |
 //! | `chart`  | bars, dots and curves                                                |
 //!
-//! The layout is that of Sugiyama, Tagawa and Toda (1981): ranks by longest path, long lines
-//! divided by intermediate places, crossings reduced by barycentres. Boxes of a rank are then moved
+//! The layout is that of Sugiyama, Tagawa and Toda (1981): ranks follow from the longest path, long
+//! lines get intermediate places, and barycentres reduce crossings. Boxes of a rank are then moved
 //! towards their neighbours by isotonic regression, which keeps their order and distances.
 
 pub mod chart;
@@ -46,7 +46,7 @@ pub struct Box {
     pub kind: Kind,
     /// Boxes of one group have one colour; 0 means no group.
     pub group: usize,
-    /// Its rank, if it is given. Either all boxes have one, or none.
+    /// The box's rank, if it is given. Either all boxes have one, or none.
     pub rank: Option<usize>,
     /// Number of connection points on its input side; at least 1 is drawn.
     pub inputs: usize,
@@ -62,9 +62,9 @@ pub enum Kind {
     Plain,
     /// Round corners and a strong border: a router.
     Strong,
-    /// Small, without much weight: an interface.
+    /// A small box without emphasis: an interface.
     Light,
-    /// At the edge: a port, an end of a graph.
+    /// A box at the edge: a port, or an end of a graph.
     Outer,
 }
 

@@ -11,8 +11,8 @@ pub(crate) struct Place {
     /// The box; `None` for an intermediate place.
     pub(crate) of: Option<usize>,
     pub(crate) rank: usize,
-    /// Neighbours in the rank before and the rank behind, and where on their and our sides
-    /// the lines end, in thousandths of a side.
+    /// Neighbours in the ranks before and behind, with the positions of the line's ends on their
+    /// side and on this one, in thousandths of a side.
     pub(crate) before: Vec<(usize, i32, i32)>,
     pub(crate) behind: Vec<(usize, i32, i32)>,
 }
@@ -21,13 +21,13 @@ pub(crate) struct Ordered {
     pub(crate) places: Vec<Place>,
     /// By rank: places in order.
     pub(crate) ranks: Vec<Vec<usize>>,
-    /// By line: its places, from its lower rank to its higher one.
+    /// By line: its places, from the lower rank to the higher one.
     pub(crate) ways: Vec<Vec<usize>>,
     /// By line: whether it is drawn against its direction.
     pub(crate) reversed: Vec<bool>,
 }
 
-/// Where place `index` of `count` is on a side, in thousandths from its middle.
+/// The position of connection `index` of `count` on a side, in thousandths from the middle.
 pub(crate) fn on_side(index: usize, count: usize) -> i32 {
     let count = count.max(index + 1).max(1) as i32;
     (2 * index as i32 + 1) * 1000 / (2 * count) - 500
@@ -101,7 +101,7 @@ fn sort(places: &[Place], order: &mut [Vec<usize>], rank: usize, down: bool) {
             let near = if down { &places[*place].before } else { &places[*place].behind };
             let sum: f64 =
                 near.iter().map(|(n, side, _)| position[*n] + f64::from(*side) / 1000.0).sum();
-            // A box without connections there keeps its position.
+            // A box without connections on that side keeps its position.
             (if near.is_empty() { at as f64 } else { sum / near.len() as f64 }, *place)
         })
         .collect();
@@ -133,7 +133,7 @@ fn crossings(places: &[Place], order: &[Vec<usize>]) -> usize {
     count
 }
 
-/// Ranks by longest path, without lines that lead back; or the given ranks.
+/// Computes ranks by longest path, without lines that lead back; or returns the given ranks.
 fn ranks(diagram: &Diagram) -> Vec<usize> {
     if diagram.boxes.iter().any(|of| of.rank.is_some()) {
         return diagram.boxes.iter().map(|of| of.rank.unwrap_or(0)).collect();
@@ -147,7 +147,7 @@ fn ranks(diagram: &Diagram) -> Vec<usize> {
             entered[line.to.0] += 1;
         }
     }
-    // Boxes without inputs come first, so that the lines that lead back are the expected ones.
+    // Boxes without inputs come first, so that the expected lines are the ones that lead back.
     let mut starts: Vec<usize> = (0..count).collect();
     starts.sort_by_key(|index| entered[*index]);
     // 0: not visited, 1: on the current path, 2: finished.
@@ -185,7 +185,7 @@ fn ranks(diagram: &Diagram) -> Vec<usize> {
             rank[*to] = rank[*to].max(rank[*at] + 1);
         }
     }
-    // Boxes without inputs have the rank just before their successors.
+    // Boxes without inputs get the rank just before their successors.
     for at in 0..count {
         if entered[at] == 0
             && let Some(first) = forward[at].iter().map(|to| rank[*to]).min()

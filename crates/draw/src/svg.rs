@@ -1,4 +1,4 @@
-//! The drawing, as SVG that reads on light and dark pages.
+//! Draws a diagram as SVG that is legible on light and dark pages.
 
 use std::fmt::Write;
 
@@ -66,7 +66,7 @@ fn draw(out: &mut String, diagram: &Diagram, placed: &Layout) -> std::fmt::Resul
         if line.arrow
             && let [.., before, (x, y)] = points.as_slice()
         {
-            // Lines that lead back enter from the other side.
+            // Lines that lead back enter from the opposite side.
             let back = if diagram.sideways { before.0 > *x } else { before.1 > *y };
             let from = if back { 7.0 } else { -7.0 };
             let (a, b, c) = if diagram.sideways {
@@ -137,7 +137,7 @@ fn longest(of: &crate::Box) -> f64 {
     of.text.iter().map(|line| line.chars().count()).max().unwrap_or(0) as f64 * CHARACTER
 }
 
-/// A smooth curve through points, straight along intermediate places.
+/// A smooth curve through points; it is straight along intermediate places.
 fn path(points: &[(f64, f64)], sideways: bool) -> String {
     let mut text = String::new();
     let Some((&(mut x, mut y), rest)) = points.split_first() else { return text };

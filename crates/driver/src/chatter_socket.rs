@@ -7,15 +7,16 @@
 //! None.
 //!
 //! ## Description
-//! Sends a copy of every message of the router, like the lines of `Print`, to all clients. The
+//! Sends a copy of every message of the router, such as the lines of `Print`, to all clients. The
 //! element closes the connection of a client that is 500,000 bytes behind.
 //!
 //! ## Arguments
 //! - TYPE: `TCP` or `UNIX`.
-//! - PORT: the TCP port; `PORT+` takes one of the next if it is in use.
+//! - PORT: the TCP port; `PORT+` uses one of the next ports if it is in use.
 //! - FILENAME: the Unix socket.
 //! - GREETING (keyword): begin with a line that names the protocol; default true.
-//! - CHANNEL, QUIET_CHANNEL, RETRIES, RETRY_WARNINGS (keywords): accepted; there is one channel.
+//! - CHANNEL, QUIET_CHANNEL, RETRIES, RETRY_WARNINGS (keywords): accepted without effect; there is
+//!   one channel.
 //!
 //! ## Handlers
 //! - `port` (read): the TCP port.

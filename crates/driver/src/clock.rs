@@ -3,17 +3,17 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Nanoseconds by which simulated time advances in a round that found work, so that timers expire
-/// even if there is always work.
+/// even if every round finds work.
 const ROUND_NS: u64 = 100;
 
 /// How time passes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pace {
-    /// This many seconds of simulated time in a second.
+    /// Seconds of simulated time in a second.
     Linear(f64),
     /// Real time, without waits.
     NoWait,
-    /// Only by waits, which take no real time.
+    /// Time advances only by waits, which take no real time.
     Simulated,
 }
 
@@ -40,7 +40,7 @@ impl Clock {
         }
     }
 
-    /// Simulated time from this second of 1970 on.
+    /// Simulated time that begins at this second since 1970.
     pub(crate) fn simulated(start_seconds: f64) -> Clock {
         Clock {
             pace: Pace::Simulated,
@@ -79,7 +79,7 @@ impl Clock {
         }
     }
 
-    /// Waits for `at_ns` if that takes no real time; else how long it takes.
+    /// Waits until `at_ns` if that takes no real time; otherwise returns how long it takes.
     pub(crate) fn wait(&mut self, at_ns: u64) -> Option<Duration> {
         let now_ns = self.now_ns();
         let left = Duration::from_nanos(at_ns.saturating_sub(now_ns));

@@ -7,7 +7,7 @@ use europa_engine::{Flags, HandlerError, Registry, Request, Router};
 
 use crate::clock::{Clock, Pace};
 
-/// Read handlers that always answer the same.
+/// Adds read handlers with constant answers.
 pub(crate) fn add_texts(
     router: &mut Router,
     text: &str,
@@ -23,7 +23,7 @@ pub(crate) fn add_texts(
         .map(|line| line + "\n")
         .collect();
     let classes: String = registry.classes().map(|class| format!("{}\n", class.name)).collect();
-    // The configuration that requires it has dropped the text to save memory.
+    // A configuration that requires `compact` drops its text to save memory.
     let config = if compact { flat.clone() } else { text.to_owned() };
     for (name, answer) in [
         ("config", config),
@@ -66,10 +66,10 @@ pub(crate) fn add_timewarp(router: &mut Router, clock: &Rc<Cell<Clock>>) {
     router.add_global("timewarp", flags, Box::new(answer));
 }
 
-/// The graph that `hotconfig` has made and the loop has not taken yet.
+/// The graph that `hotconfig` has made, until the loop takes it.
 pub(crate) type Pending<T> = Rc<RefCell<Option<T>>>;
 
-/// The handler that takes another configuration.
+/// Adds the handler that takes another configuration.
 pub(crate) fn add_hotconfig<T: 'static>(
     router: &mut Router,
     pending: &Pending<T>,

@@ -1,5 +1,5 @@
-//! Runs a Click configuration in this process, as the `click` program does: its options, its
-//! messages, its exit codes. It isolates nothing; routers of a node do.
+//! Runs a Click configuration in this process, as the `click` program does, with its options,
+//! messages and exit codes. It provides no isolation; only routers of a node have that.
 //!
 //! | file             | concern                                                          |
 //! |------------------|------------------------------------------------------------------|
@@ -16,8 +16,8 @@
 //! | `kernel_tun`     | tun and tap devices as elements, `FromHost` and `ToHost` among them |
 //!
 //! # Order
-//! Where it can be seen which packet was where first, each packet goes alone, as in Click
-//! ([`load::shows_order`]); other graphs run in batches.
+//! If the order of packets can be observed, each packet passes alone, as in Click
+//! ([`load::shows_order`]). Other graphs run in batches.
 
 mod chatter_socket;
 mod clock;

@@ -1,4 +1,4 @@
-//! From a text to a router. Reports mistakes in the words of the `click` program.
+//! Makes a router from a text. Reports mistakes in the words of the `click` program.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -46,7 +46,7 @@ pub fn read(source: &Source) -> Result<Text, String> {
     }
 }
 
-/// An error of the system without its number.
+/// A system error without its number.
 pub(crate) fn system(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
@@ -95,7 +95,7 @@ pub fn check(
     if lines.is_empty() { Ok(graph) } else { Err(lines) }
 }
 
-/// A line for each mistake; after an unknown class, similar class names.
+/// A line for each mistake. After an unknown class, similar class names follow.
 fn advised(errors: &Diagnostics) -> String {
     let unknown = |message: &str| {
         message.starts_with("unknown element class") || message.starts_with("undeclared element")
@@ -125,8 +125,8 @@ fn advised(errors: &Diagnostics) -> String {
     text
 }
 
-/// Has all elements of a checked graph read their arguments, without a device, file or socket.
-/// Returns their warnings.
+/// Makes all elements of a checked graph read their arguments, without opening a device, file or
+/// socket. Returns their warnings.
 ///
 /// # Errors
 /// All mistakes, a line each.
@@ -143,11 +143,11 @@ pub fn check_arguments(
     }
 }
 
-/// Buffers of a check, in which no packet moves.
+/// Number of buffers for a check, in which no packet moves.
 const CHECK_SLOTS: u32 = 16;
 const CHECK_SLOT_BYTES: usize = 2048;
 
-/// The last line about a text whose router could not be made.
+/// The last line of the messages if no router could be made.
 const NOT_MADE: &str = "Router could not be initialized!\n";
 
 /// The requirements that configurations may have in addition to element classes.
@@ -173,9 +173,10 @@ fn shows_packets(class: &str) -> bool {
     class.contains("Print") || class.contains("Dump") || class.ends_with("Test")
 }
 
-/// Whether the order in which a graph handles packets is visible. With real interfaces, only if
-/// packets are shown or scripts run for them. Without, also if the user calls handlers (`asks`) or
-/// a script may: their values would depend on the size of bursts.
+/// Whether the order in which a graph handles packets is visible. With real interfaces, it is
+/// visible only if packets are shown or scripts run for them. Without real interfaces, it is also
+/// visible if the user calls handlers (`asks`) or a script may: their values would depend on the
+/// size of bursts.
 pub fn shows_order(graph: &Graph, asks: bool) -> bool {
     let has = |fits: &dyn Fn(&str) -> bool| graph.elements.iter().any(|e| fits(&e.class));
     let arguments = || graph.elements.iter().flat_map(|element| &element.arguments);
@@ -192,7 +193,7 @@ pub fn shows_order(graph: &Graph, asks: bool) -> bool {
 /// Builds a router from a checked graph.
 ///
 /// # Errors
-/// All mistakes and, if they are wanted, warnings, in the words of Click.
+/// All mistakes and, if requested, warnings, in the words of Click.
 pub fn build(
     checked: &europa_click::Graph,
     graph: &Graph,
@@ -206,14 +207,14 @@ pub fn build(
         .map_err(|found| notes(checked, &found, warnings) + NOT_MADE)
 }
 
-/// The graph in the engine's form, in Click's order where that is visible or requested.
+/// The graph in the engine's form; one by one, if the order is visible or that is requested.
 pub fn graph(checked: &europa_click::Graph, simulated: bool, asks: bool) -> Graph {
     let mut graph = flat(checked);
     graph.one_by_one = simulated || shows_order(&graph, asks);
     graph
 }
 
-/// Writes an error; the common part of several errors of one element is written once.
+/// Writes an error. The common part of several errors of one element is written only once.
 fn say(
     checked: &europa_click::Graph,
     error: &BuildError,

@@ -39,9 +39,9 @@ pub struct Options {
     pub simulated: Option<f64>,
     /// Search path of libraries.
     pub path: Option<String>,
-    /// Print at the end each element's work and its cost.
+    /// Whether to print each element's work and its cost at the end.
     pub profile: bool,
-    /// By port of DPDK: the interface that replaces it.
+    /// For each port of DPDK, the interface that replaces it.
     pub ports: Vec<(String, String)>,
 }
 
@@ -66,7 +66,7 @@ impl Default for Options {
     }
 }
 
-/// The settings of the command line.
+/// The result of parsing a command line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Parsed {
     /// To run a configuration.
@@ -159,11 +159,11 @@ pub fn parse(arguments: &[String]) -> Parsed {
 
 struct Reader {
     options: Options,
-    /// The configuration has been named.
+    /// Whether the configuration has already been named.
     source: bool,
 }
 
-/// The result of an option: nothing more, a text to print, or an error.
+/// The result of an option: nothing, a text to print, or an error.
 type Step = Result<Option<String>, String>;
 
 impl Reader {

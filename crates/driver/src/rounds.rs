@@ -1,4 +1,4 @@
-//! The loop: rounds of the engine, sleep, signals, hot swap.
+//! The main loop: rounds of the engine, sleep, signals, hot swap.
 
 use std::cell::Cell;
 use std::io::Read as _;
@@ -19,11 +19,11 @@ use crate::clock::Clock;
 use crate::devices::PacketDevices;
 use crate::globals::Pending;
 
-/// A busy router looks for ready descriptors once in this many rounds.
+/// A busy router checks for ready descriptors once in this many rounds.
 const ROUNDS: u32 = 64;
 /// Time to wait for a device whose queue is full.
 const FULL: Duration = Duration::from_micros(100);
-/// Most rounds that a graph gets to finish its packets before another one runs.
+/// Most rounds that a graph gets to finish its packets before another graph replaces it.
 const MOST_ROUNDS: usize = 64;
 
 /// A router with its surroundings.
@@ -91,7 +91,7 @@ pub(crate) fn run(
                 running.router.end(now_ns, &mut running.devices);
                 return Ok(());
             } else {
-                // No element handles the signal any longer.
+                // No element handles this signal any more.
                 low_level::emulate_default_handler(signal)?;
             }
         }
@@ -127,7 +127,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Waits, unless an element has work already.
+/// Sleeps, unless an element has work already.
 fn sleep(
     running: &mut Running,
     signals: &mut Signals,
@@ -146,7 +146,7 @@ fn with<R>(clock: &Rc<Cell<Clock>>, change: impl FnOnce(&mut Clock) -> R) -> R {
     result
 }
 
-/// Catches the signals that end the loop and those that elements handle.
+/// Catches the signals that end the loop, and those that elements handle.
 fn catch(signals: &mut Signals, router: &Router) -> std::io::Result<()> {
     for signal in [SIGINT as i32, SIGTERM as i32].into_iter().chain(router.signals()) {
         signals.catch(signal)?;
@@ -156,7 +156,7 @@ fn catch(signals: &mut Signals, router: &Router) -> std::io::Result<()> {
 
 /// Replaces the running router by another one.
 fn swap(running: &mut Running, mut new: Running, clock: &Rc<Cell<Clock>>) {
-    // Packets in the old graph are processed to their end.
+    // The old graph finishes its packets first.
     for _ in 0..MOST_ROUNDS {
         if !running.router.is_busy() {
             break;

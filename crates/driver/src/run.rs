@@ -1,4 +1,4 @@
-//! The whole of a run: load, loop, handlers at the end.
+//! A whole run: loads, loops, and reads handlers at the end.
 
 use std::cell::Cell;
 use std::io::Write as _;
@@ -24,11 +24,11 @@ use crate::rounds::{self, Running};
 
 /// Packet buffers: as many as large queues hold.
 const SLOTS: u32 = 32768;
-/// Bytes of a buffer: jumbo frames with room in front. Memory that no packet has used costs
+/// Bytes of a buffer: a jumbo frame with room in front. Memory that no packet has used costs
 /// nothing.
 const SLOT_BYTES: usize = 10240;
 
-/// All classes: the library's, and classes that need more than a sandbox allows.
+/// All classes: those of the library, and classes that need more than a sandbox allows.
 pub fn registry() -> Registry {
     let mut registry = europa_elements::registry();
     registry.add_to::<ChatterSocket>("Control and configuration");
@@ -41,7 +41,7 @@ pub fn registry() -> Registry {
     registry
 }
 
-/// The parts that are needed to make a router, for the first one and its replacements.
+/// The parts that are needed to make the first router and its replacements.
 #[derive(Clone)]
 struct Maker {
     options: Rc<Options>,
@@ -53,7 +53,7 @@ struct Maker {
 }
 
 impl Maker {
-    /// Makes a router; `swaps` if another one is running.
+    /// Makes a router; `swaps` is whether another one is running.
     fn make(&self, text: &Text, swaps: bool) -> Result<(Running, europa_click::Graph), String> {
         let options = &self.options;
         let path = options.path.as_deref();
@@ -88,7 +88,7 @@ impl Maker {
         )?;
         say(&load::notes(&checked, router.warnings(), options.warnings));
         router.set_wall_offset_ns(clock.wall_offset_ns);
-        // The user of this run has asked for its lines, and reads them as Click's.
+        // The user of this run has requested the lines, and reads them as with Click.
         router.set_line_limit(None);
         if options.profile {
             router.measure();
@@ -125,7 +125,7 @@ pub fn run(options: Options) -> u8 {
 }
 
 /// Runs a configuration made of these classes; returns the exit code. With [`Options::profile`],
-/// `measured` gets at the end the profile of the elements, in the order of the flat configuration.
+/// `measured` gets the elements' profile at the end, in the order of the flat configuration.
 pub fn run_with(options: Options, registry: Registry, measured: impl FnOnce(&[Cost])) -> u8 {
     let text = match load::read(&options.source) {
         Ok(text) => text,
@@ -219,9 +219,9 @@ pub struct Cost {
     pub packets: u64,
     /// Calls with packets.
     pub calls: u64,
-    /// Time spent in it, in nanoseconds.
+    /// Time spent in the element, in nanoseconds.
     pub spent_ns: u64,
-    /// The part of all elements' time that this is, 0 to 1.
+    /// The element's fraction of all elements' time, 0 to 1.
     pub share: f64,
 }
 
@@ -232,7 +232,7 @@ impl Cost {
     }
 }
 
-/// All elements' work, in their order.
+/// The work of all elements, in their order.
 fn costs(router: &mut Router) -> Vec<Cost> {
     let names = router.names().to_vec();
     let spent = |router: &Router, index| router.spent_ns(index).unwrap_or(0);
@@ -287,7 +287,7 @@ fn read_handlers(router: &mut Router, handlers: &[String]) -> bool {
             },
             None => (Vec::new(), path.as_str()),
         };
-        // A pattern's answers are named even if one element alone fits.
+        // Answers to a pattern show the element's name even if only one element matches.
         let exact = elements.first().is_none_or(|first| path.split('.').next() == Some(first));
         let several = handlers.len() > 1 || elements.len() > 1 || !exact;
         let paths = match path.contains('.') {
@@ -363,7 +363,7 @@ fn glob(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// Whether `[a-z_]` has a character.
+/// Whether a set like `[a-z_]` contains a character.
 fn in_set(mut set: &[u8], byte: u8) -> bool {
     while let Some((first, rest)) = set.split_first() {
         if let [b'-', last, after @ ..] = rest {

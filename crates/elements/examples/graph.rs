@@ -1,10 +1,10 @@
-//! Nanoseconds a packet on the IPv4 forwarding path, without devices, on one core.
+//! Measures nanoseconds a packet on the IPv4 forwarding path, without devices, on one core.
 //!
 //! `cargo run --release -p europa-elements --example graph [ROUTES_FILE [COUNT...]]`
 //!
-//! ROUTES_FILE has a prefix a line, as in `zcat routes-ipv4-asn.txt.gz`; the first COUNT (170000)
-//! are used; each further COUNT makes another table. Without a file only the table with two routes
-//! is measured. Each figure is the median of five runs of half a second.
+//! ROUTES_FILE has one prefix a line, as in `zcat routes-ipv4-asn.txt.gz`. Each COUNT (default: one
+//! of 170000) makes a table of the first COUNT prefixes, which is measured. Without a file only the
+//! table with two routes is measured. Each figure is the median of five runs of half a second.
 
 use std::time::{Duration, Instant};
 
@@ -89,8 +89,8 @@ fn frame(destination: u32) -> [u8; 64] {
     frame
 }
 
-/// The path of a packet through Click's standard IP router. Classes that the library lacks
-/// let packets pass.
+/// The path of a packet through Click's standard IP router. A class that the library lacks is
+/// replaced by one that lets packets pass.
 const PATH: &[(&str, &[&str])] = &[
     ("Classifier", &["12/0806 20/0001", "12/0806 20/0002", "12/0800", "-"]),
     ("Paint", &["1"]),
@@ -150,8 +150,8 @@ fn run_ms() -> u64 {
     std::env::var("EUROPA_RUN_MS").ok().and_then(|text| text.parse().ok()).unwrap_or(500)
 }
 
-/// Nanoseconds a packet: the median of five runs, and the least of all tenths of a run, which is
-/// the cost on an undisturbed core.
+/// Nanoseconds a packet: the median of five runs, and the least of all tenths of a run. The least
+/// is the cost on an undisturbed core.
 fn measure(graph: &Graph, registry: &Registry, arena: &Arena, burst: usize) -> (f64, f64) {
     let mut router = match Router::build(graph, registry, arena, &NoDevices, 0) {
         Ok(router) => router,

@@ -1,9 +1,9 @@
 //! The element library: one element, one file.
 //!
-//! The comment at the top of each file is the element's manual page, with the same
-//! sections in the same order. Folders are categories: the first line of `mod.rs` is the heading.
-//! A new element is a file and its line in `mod.rs`; `build.rs` adds its class to the
-//! [`registry`], and `make docs` its page. `shared` has the code that several folders use.
+//! The comment at the top of each file is the element's manual page, with the same sections in the
+//! same order. Folders are categories: the first line of `mod.rs` is the heading. To add an
+//! element, add its file and a line in `mod.rs`. `build.rs` then adds its class to the
+//! [`registry`], and `make docs` adds its page. `shared` has the code that several folders use.
 
 mod aggregate;
 mod aqm;

@@ -1,4 +1,4 @@
-//! Which elements share one loop over a batch; see [`Pass`].
+//! Defines which elements share one loop over a batch; see [`Pass`].
 //!
 //! Stages of a pass are in the usual order of these elements in configurations. Any of them may be
 //! missing: testing for a stage costs less than a separate loop.
@@ -115,8 +115,8 @@ macro_rules! stages {
                     true => member::<$class>($name),
                     false => None,
                 };)*
-                // Cannot be: members never change their class. An assertion for the compiler: there
-                // is a member.
+                // This branch is never taken: members never change their class. It tells the
+                // compiler that the member exists.
                 $(if EXACT >> $number & 1 == 1 && $name.is_none() {
                     return Some((0, Verdict::ALONE.code(0)));
                 })*
@@ -168,7 +168,7 @@ impl Pass for Ingress {
     }
 
     fn suits(&self, members: &mut Members, main: &Main, first: &Packet) -> bool {
-        // A batch that goes elsewhere as a whole is faster without.
+        // A batch that leaves elsewhere as a whole is handled faster without a pass.
         let [classifier, ..] = members;
         member::<Classifier>(classifier).is_none_or(|c| c.output(first) == main[0])
     }

@@ -1,4 +1,4 @@
-//! A bench for trying one element: sources push into it, sinks keep its packets.
+//! A test bench for one element: sources push into it, sinks keep its packets.
 
 #![allow(dead_code, reason = "not every element needs every part of the bench")]
 
@@ -82,7 +82,7 @@ impl Element for TestPuller {
     }
 }
 
-/// An IPv4 packet of protocol UDP with this payload and a right checksum.
+/// An IPv4 packet of protocol UDP with this payload and a valid checksum.
 pub(crate) fn ip_packet(source: u32, destination: u32, ttl: u8, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x45, 0, 0, 20 + payload.len() as u8, 0, 0, 0, 0, ttl, 17, 0, 0];
     packet.extend(source.to_be_bytes());
@@ -143,8 +143,8 @@ pub(crate) mod part {
         of::<TestSource>(router, &format!("source{number}")).0.extend(packets);
     }
 
-    /// Makes the `TestPuller` named "puller" pull this number in the next round. Returns the
-    /// packets pulled so far.
+    /// Makes the `TestPuller` named "puller" pull this number of packets in the next round. Returns
+    /// the packets pulled so far.
     pub(crate) fn puller(router: &mut Router, count: usize) -> Vec<Packet> {
         let puller = of::<TestPuller>(router, "puller");
         puller.0 = count;

@@ -1,4 +1,4 @@
-//! The corpus and the findings of fuzzing are read without a failure.
+//! Reads the corpus and earlier findings of fuzzing without a failure.
 
 use std::path::Path;
 

@@ -112,7 +112,7 @@ fn packets_in_a_circle_stop_nobody() {
     );
     let mut rounds = 0;
     let mut before = 0;
-    // The others' first packet may wait for one round behind the circle.
+    // The first packet of the others may wait for one round, behind the cycle.
     for now in 0..20 {
         assert!(router.run_once(now, &mut NoDevices));
         assert!(router.is_busy());
@@ -257,7 +257,7 @@ fn a_hot_swap_keeps_packets_and_counts() {
     while old.run_once(0, &mut NoDevices) {}
     assert_eq!(number(&mut old, "changed.count"), 10);
 
-    // The order and the wiring differ; `changed` is of another class, `queue` is smaller.
+    // Order and wiring differ; `changed` has another class, and `queue` is smaller.
     let mut new = router(
         &arena,
         &[
@@ -279,12 +279,12 @@ fn a_hot_swap_keeps_packets_and_counts() {
     new.take_state(&mut old);
     drop(old);
     assert_eq!(number(&mut new, "counter.count"), 100);
-    // As many as there is room for; the others are free again.
+    // The new queue took packets as far as it had room; the slots of the others are free again.
     assert_eq!(number(&mut new, "queue.length"), 60);
     assert_eq!(arena.free(), 1024 - 60);
     while new.run_once(1, &mut NoDevices) {}
     assert_eq!(number(&mut new, "queue.length"), 0);
-    // Five new packets too, unless the source ran first and found the queue full.
+    // There are five new packets too, unless the source ran first and found the queue full.
     let out = number(&mut new, "counter.count") - 100;
     assert!((60..=65).contains(&out), "{out}");
     assert_eq!(number(&mut new, "out.count"), out);
@@ -320,7 +320,7 @@ fn one_by_one_goes_as_nested_calls_would() {
         Router::build(&graph.resolved(&registry), &registry, &arena, &NoDevices, 0).unwrap();
     let lines = logged(&mut router);
     router.run_once(0, &mut NoDevices);
-    // A packet's whole path by output 0 comes before that by output 1, and both before the next
+    // A packet takes its whole path by output 0 before that by output 1, and both before the next
     // packet.
     assert_eq!(*lines.borrow(), ["a:    1 | 78", "b:    1 | 78", "a:    1 | 78", "b:    1 | 78"]);
 }

@@ -1,10 +1,10 @@
-//! No argument of any class, and nothing that is written to its handlers, makes it panic.
+//! No argument of any class, and no text written to its handlers, makes it panic.
 
 use europa_elements::registry;
 use europa_engine::{Arena, Flags, Graph, NoDevices, Router};
 use proptest::prelude::*;
 
-/// Classes whose arguments name files that they would write, or wait for standard input.
+/// Classes whose arguments name files to write, or that wait for standard input.
 fn writes(class: &str) -> bool {
     let files = ["AggregateCounter", "FromDump", "FromIPSummaryDump"];
     class.starts_with("To")

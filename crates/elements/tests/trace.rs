@@ -119,7 +119,7 @@ fn each_step_of_a_packet_is_told() {
     assert_eq!(steps(&fetched, 2), ["made by tee from 1", "drop Dropped"]);
     assert_eq!(fetched.events.len(), 13, "nobody else is followed");
     assert_eq!(bench.devices.sent[1].len(), 2, "and nobody lost");
-    // The sent packets are the same as without.
+    // The same packets are sent as without a trace.
     let mut other = Bench::new();
     other.run(&frames);
     assert_eq!(bench.devices.sent, other.devices.sent);

@@ -1,11 +1,11 @@
 //! The table of the arguments that a class takes.
 
-/// How an argument is given.
+/// Given by position or keyword; mandatory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Given {
-    /// By position or keyword; it must be there.
+    /// Given by position or keyword; mandatory.
     Mandatory,
-    /// By position or keyword; it may be left out.
+    /// Given by position or keyword; optional.
     Positional,
     /// By keyword; it may be left out.
     Keyword,
@@ -24,16 +24,16 @@ pub struct Argument {
     pub also: &'static [&'static str],
     /// How it is given.
     pub given: Given,
-    /// The accepted values, to be read after "expected".
+    /// The accepted values, phrased to follow "expected".
     pub wanted: &'static str,
-    /// Writes the value of an element that does not get the argument; `None` if there is no such
+    /// Text of the value that an element has without the argument; `None` if there is no such
     /// value.
     pub default: Option<fn() -> String>,
-    /// Whether its value changes nothing.
+    /// Whether the value of the argument has no effect.
     pub ignored: bool,
-    /// Whether it is any number of such values with spaces between them.
+    /// Whether it takes any number of such values with spaces between them.
     pub list: bool,
-    /// The arguments that this entry stands for, if it stands for a set of them.
+    /// The arguments of a set, if this entry stands for a set.
     pub set: &'static [Argument],
 }
 
@@ -43,37 +43,37 @@ impl Argument {
         Argument { name, also, given, wanted, default: None, ignored: false, list: false, set }
     }
 
-    /// One that must be there, by position or keyword.
+    /// A mandatory argument, by position or keyword.
     pub const fn mandatory(name: &'static str, wanted: &'static str) -> Argument {
         Argument::new(name, Given::Mandatory, wanted)
     }
 
-    /// One that may be left out, by position or keyword.
+    /// An optional argument, by position or keyword.
     pub const fn positional(name: &'static str, wanted: &'static str) -> Argument {
         Argument::new(name, Given::Positional, wanted)
     }
 
-    /// One that may be left out, by keyword.
+    /// An optional argument, by keyword.
     pub const fn keyword(name: &'static str, wanted: &'static str) -> Argument {
         Argument::new(name, Given::Keyword, wanted)
     }
 
-    /// One that must be there, by keyword.
+    /// A mandatory argument, by keyword.
     pub const fn mandatory_keyword(name: &'static str, wanted: &'static str) -> Argument {
         Argument::new(name, Given::MandatoryKeyword, wanted)
     }
 
-    /// A list of words, which must be there, by position or keyword.
+    /// A mandatory list of words, by position or keyword.
     pub const fn mandatory_list(name: &'static str, wanted: &'static str) -> Argument {
         Argument { list: true, ..Argument::new(name, Given::Mandatory, wanted) }
     }
 
-    /// A list of words, which may be left out, by position or keyword.
+    /// An optional list of words, by position or keyword.
     pub const fn positional_list(name: &'static str, wanted: &'static str) -> Argument {
         Argument { list: true, ..Argument::new(name, Given::Positional, wanted) }
     }
 
-    /// A list of words, which may be left out, by keyword.
+    /// An optional list of words, by keyword.
     pub const fn keyword_list(name: &'static str, wanted: &'static str) -> Argument {
         Argument { list: true, ..Argument::new(name, Given::Keyword, wanted) }
     }
@@ -99,13 +99,13 @@ impl Argument {
         Argument { also, ..self }
     }
 
-    /// The same with a value for elements that do not get it.
+    /// The same argument with a value for elements that do not get it.
     #[must_use]
     pub const fn default(self, text: fn() -> String) -> Argument {
         Argument { default: Some(text), ..self }
     }
 
-    /// The same, whose value changes nothing.
+    /// The same argument, but its value has no effect.
     #[must_use]
     pub const fn ignored(self) -> Argument {
         Argument { ignored: true, ..self }
@@ -120,7 +120,7 @@ impl Argument {
         }
     }
 
-    /// The value of an element that does not get it, in words.
+    /// The value of an element without this argument, in words.
     pub fn without(&self) -> String {
         match (self.given, self.default) {
             (Given::Mandatory | Given::MandatoryKeyword, _) => "required".to_owned(),
@@ -130,7 +130,7 @@ impl Argument {
         }
     }
 
-    /// All arguments of a table, those of sets in their places.
+    /// All arguments of a table; those of a set stand in the place of the set.
     pub fn all(table: &'static [Argument]) -> Vec<&'static Argument> {
         let own = |argument: &'static Argument| match argument.set {
             [] => vec![argument],

@@ -4,7 +4,7 @@ use crate::argument::ArgumentSet;
 use crate::arguments::Arguments;
 use crate::config_error::ConfigError;
 
-/// Writes `arguments` and `configure` of an element from a table, a line an argument:
+/// Writes `arguments` and `configure` of an element from a table with a line for each argument:
 ///
 /// ```text
 /// arguments! { this, given;
@@ -18,28 +18,28 @@ use crate::config_error::ConfigError;
 /// }
 /// ```
 ///
-/// The first line has the element's name in the lines, and that of the [`Arguments`]. A line has
+/// The first line names two variables: the element, and its [`Arguments`]. Each further line has
 /// the kind, the keyword, the type of the value ([`Value`](crate::Value)) and the place for it:
 ///
 /// - Kinds are the methods of [`Arguments`]: `mandatory`, `positional`, `keyword`,
-///   `mandatory_keyword`; `positional_list` and the like for a `Vec` of values in one argument with
-///   spaces between; `each` for all further arguments, one value each. As long as a keyword of the table
-///   is at its beginning, no argument is taken by position.
-/// - With a default, the place gets a value in any case. Without one, what may be left out is an
+///   `mandatory_keyword`. `positional_list` and similar kinds give a `Vec` of values from one
+///   argument with spaces between them. `each` takes all further arguments, one value each. An
+///   argument that begins with a keyword of the table is not taken by position.
+/// - With a default, the place always gets a value. Without a default, an optional argument is an
 ///   `Option`. The default is part of the element's documentation and names no other argument.
-/// - `| "WORD"` is another keyword for the same.
-/// - The place is assigned to: a field, a pattern with fields, or `_` if the value changes nothing.
-///   `let name =` in front of the line keeps the value for the code behind.
-/// - `, with FUNCTION` before `=>` makes the value of the place from the argument's.
-/// - `KIND "NAME": "ACCEPTED VALUES", by FUNCTION` has a function read the argument from a keyword
-///   and the arguments.
+/// - `| "WORD"` is another keyword for the same argument.
+/// - The value is assigned to the place: a field, a pattern with fields, or `_` if the value has no
+///   effect. `let name =` in front of the line keeps the value for later code.
+/// - `, with FUNCTION` before `=>` computes the value of the place from the argument's value.
+/// - `KIND "NAME": "ACCEPTED VALUES", by FUNCTION` calls a function that reads the argument, with
+///   its keyword and the arguments.
 /// - `let name = rest "NAME": "ACCEPTED VALUES";` gives all further arguments with their numbers to
-///   an element whose arguments are a language of their own.
+///   the element. It is for elements whose arguments have a syntax of their own.
 /// - `set TYPE => PLACE;` or `let name = set TYPE;` reads the arguments of an
 ///   [`ArgumentSet`](crate::ArgumentSet).
-/// - `then { CODE }` checks and computes; `?` and `return Err(…)` tell mistakes.
+/// - `then { CODE }` checks and computes; `?` and `return Err(…)` report mistakes.
 /// - `live new, context { CODE }` at the end writes `reconfigure`: `new` is another element, which
-///   has read the new arguments without a mistake. The code takes its values over.
+///   has read the new arguments without a mistake. The code takes over its values.
 ///
 /// Arguments that no line names are mistakes. `arguments! { set this, given; … }` writes the items
 /// of an [`ArgumentSet`](crate::ArgumentSet).
@@ -85,7 +85,7 @@ macro_rules! arguments {
         $crate::arguments!(@line $what $this $given
             [$($table)*] [$($code)* $block] [$($live)*] $($lines)*);
     };
-    // Another configuration while the element runs.
+    // The rule for `live`: another configuration while the element runs.
     (@line $what:ident $this:ident $given:ident [$($table:tt)*] [$($code:tt)*] []
         live $new:ident, $context:ident $block:block $($lines:tt)*) => {
         $crate::arguments!(@line $what $this $given [$($table)*] [$($code)*] [
@@ -106,7 +106,7 @@ macro_rules! arguments {
             }
         ] $($lines)*);
     };
-    // A set that several classes have.
+    // A set of arguments that several classes have.
     (@line $what:ident $this:ident $given:ident [$($table:tt)*] [$($code:tt)*] [$($live:tt)*]
         set $type:ty => $place:expr; $($lines:tt)*) => {
         $crate::arguments!(@line $what $this $given
@@ -120,7 +120,7 @@ macro_rules! arguments {
             [$($table)* $crate::Argument::of(<$type as $crate::ArgumentSet>::ARGUMENTS),]
             [$($code)* let $value = $given.read_set::<$type>()?;] [$($live)*] $($lines)*);
     };
-    // All further arguments as they are written.
+    // All further arguments, unparsed.
     (@line $what:ident $this:ident $given:ident [$($table:tt)*] [$($code:tt)*] [$($live:tt)*]
         let $value:ident = rest $name:literal: $wanted:literal; $($lines:tt)*) => {
         $crate::arguments!(@line $what $this $given
@@ -192,7 +192,7 @@ macro_rules! arguments {
 }
 
 impl<'a> Arguments<'a> {
-    /// Has a function read an argument.
+    /// Lets a function read an argument.
     ///
     /// # Errors
     /// Those of the function.

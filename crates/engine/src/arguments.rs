@@ -8,16 +8,17 @@ use crate::value::Value;
 /// How an argument of the list may still be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
-    /// It starts with a possible keyword of this many bytes; 0 if it does not.
+    /// The argument is unused. It starts with a possible keyword of this many bytes; 0 if it does
+    /// not.
     Open(usize),
     Done,
 }
 
 /// The arguments of one element while it is configured.
 ///
-/// An argument can be given by position or as `KEYWORD value`. Elements say by
-/// [`arguments!`](macro@crate::arguments) what they take. One that reads its arguments itself asks for
-/// them in order and then calls [`Arguments::finish`].
+/// An argument can be given by position or as `KEYWORD value`. Elements declare by
+/// [`arguments!`](macro@crate::arguments) which arguments they take. An element that reads its
+/// arguments itself asks for them in order and then calls [`Arguments::finish`].
 #[derive(Debug)]
 pub struct Arguments<'a> {
     text: &'a [String],
@@ -44,8 +45,8 @@ impl<'a> Arguments<'a> {
         Arguments { text, uses, names, inputs, outputs, declared, errors, warnings }
     }
 
-    /// The element's table: an argument that begins with one of its keywords is not taken by
-    /// position.
+    /// Adds a table of the element: an argument that begins with one of its keywords is not taken
+    /// by position.
     pub fn declare(&mut self, table: &'static [Argument]) {
         self.declared.push(table);
     }
@@ -100,7 +101,7 @@ impl<'a> Arguments<'a> {
         mandatory: bool,
     ) -> Result<Option<T>, ConfigError> {
         let Some((index, text)) = self.find(name, position, mandatory) else { return Ok(None) };
-        // An empty place means that the argument is not given.
+        // An empty argument means that it is not given.
         if text.is_empty() {
             return Ok(None);
         }
@@ -159,7 +160,7 @@ impl<'a> Arguments<'a> {
         values.collect::<Result<_, _>>().map(Some)
     }
 
-    /// Values with spaces between them in an argument that must be there, by position or keyword.
+    /// Values with spaces between them in a mandatory argument, by position or keyword.
     ///
     /// # Errors
     /// If it is missing or a value cannot be read.
@@ -192,8 +193,8 @@ impl<'a> Arguments<'a> {
         self.rest().into_iter().map(|(index, text)| self.value(name, index, text)).collect()
     }
 
-    /// All arguments that the element has not taken yet, in order, with their numbers: patterns,
-    /// routes.
+    /// All arguments that the element has not taken yet, in order, with their numbers. For example
+    /// patterns or routes.
     pub fn rest(&mut self) -> Vec<(usize, &'a str)> {
         let all = self.text.iter().zip(&mut self.uses).enumerate();
         all.filter_map(|(index, (text, used))| {
@@ -250,13 +251,13 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Whether an argument that begins with a word of this many bytes begins with a keyword of a table.
+/// Whether a text begins with a keyword of a table; its first word has this many bytes.
 fn is_declared(tables: &[&'static [Argument]], text: &str, bytes: usize) -> bool {
     let word = text.get(..bytes).unwrap_or_default();
     bytes > 0 && tables.iter().any(|table| Argument::is_keyword(table, word))
 }
 
-/// Length of the word that an argument starts with if that may be a keyword: something must
+/// Length of the word that an argument starts with, if that word may be a keyword: something must
 /// follow it.
 fn keyword_bytes(text: &str) -> usize {
     let is_start = |c: char| c.is_ascii_alphabetic() || c == '_';

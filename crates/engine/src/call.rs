@@ -7,16 +7,16 @@ use crate::handler::{COMMON, Flags, GLOBAL, HandlerError, TASK, letters};
 use crate::state::{Core, Port, UNCONNECTED, with_element};
 use crate::trace::Tracer;
 
-/// The request of a call of a router's own handler.
+/// A call of a handler that belongs to the router itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// Read its value, with this parameter.
+    /// Read the handler's value, with this parameter.
     Read(&'a str),
     /// Set this value.
     Write(&'a str),
 }
 
-/// Answers a handler that the caller of the router added to it.
+/// Answers calls of a handler that the router's owner has added to it.
 pub type Answer = Box<dyn FnMut(Request<'_>) -> Result<String, HandlerError>>;
 
 /// A handler that was added to the router itself.
@@ -29,7 +29,7 @@ pub(crate) struct Global {
 /// Whose handler a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// An element's, by its number, and the handler's name.
+    /// A handler of an element: the element's number, and the handler's name.
     Element(usize, String),
     /// A handler of the router.
     Global(String),
@@ -40,8 +40,8 @@ impl Context<'_> {
     /// resolved from this element's compound outwards.
     ///
     /// # Errors
-    /// If there is no such handler, or it has no answer; a running element (this one, or one that
-    /// waits for this one) has no answer.
+    /// If the handler does not exist or cannot answer. A running element (this one, or one that
+    /// waits for this one) cannot answer.
     pub fn read_handler(&mut self, path: &str, parameter: &str) -> Result<String, HandlerError> {
         match self.target_of(path)? {
             Target::Element(index, handler) => self.read_of(index, &handler, parameter),
@@ -49,8 +49,8 @@ impl Context<'_> {
         }
     }
 
-    /// Writes a handler, as [`Context::read_handler`]. A write to a running element is delayed
-    /// until its run ends.
+    /// Writes a handler; the name is resolved as by [`Context::read_handler`]. A write to a running
+    /// element is delayed until its run ends.
     ///
     /// # Errors
     /// If there is no such handler, or the value is invalid.
@@ -81,12 +81,12 @@ impl Context<'_> {
         Ok(Target::Element(index, name.to_owned()))
     }
 
-    /// The abilities of a handler of the router itself; `None` if it has none of this name.
+    /// The abilities of a handler of the router itself; `None` if it does not exist.
     pub fn global_flags(&self, name: &str) -> Option<Flags> {
         self.core.global_flags(name)
     }
 
-    /// The abilities of an element's handler; `None` if it has none of this name. If the element is
+    /// The abilities of an element's handler; `None` if it does not exist. If the element is
     /// running, only the common handlers are known.
     pub fn handler_flags(&self, index: usize, name: &str) -> Option<Flags> {
         if let Some(Some(element)) = self.elements.get(index) {
@@ -138,7 +138,7 @@ impl Context<'_> {
     /// Reads a handler of element number `index`.
     ///
     /// # Errors
-    /// As of [`Context::read_handler`].
+    /// The same as for [`Context::read_handler`].
     pub fn read_of(
         &mut self,
         index: usize,
@@ -164,7 +164,7 @@ impl Context<'_> {
     /// Writes a handler of element number `index`.
     ///
     /// # Errors
-    /// As of [`Context::write_handler`].
+    /// The same as for [`Context::write_handler`].
     pub fn write_of(
         &mut self,
         index: usize,
@@ -200,7 +200,7 @@ impl Context<'_> {
         })
     }
 
-    /// The argument that a handler changes, if it is one of that kind.
+    /// The argument that a handler changes, if it changes one.
     fn own_keyword(&self, index: usize, name: &str) -> Option<(&'static str, Option<usize>)> {
         let element = self.elements.get(index)?.as_ref()?;
         element.handlers().iter().find(|own| own.name == name)?.argument
@@ -383,7 +383,7 @@ impl Core {
         added.map(|global| global.flags).or_else(own)
     }
 
-    /// The answer of an added handler, if it is one.
+    /// The answer of an added handler; `None` if the name is no added handler.
     fn added(&mut self, name: &str, request: Request<'_>) -> Option<Result<String, HandlerError>> {
         let global = self.globals.iter_mut().find(|global| global.name == name)?;
         Some((global.answer)(request))
@@ -463,7 +463,7 @@ impl Core {
         serde_json::to_string(&view).map_err(|error| HandlerError::Other(error.to_string()))
     }
 
-    /// Ports and connections, in Click's form.
+    /// An element's ports and connections, in Click's form.
     fn ports(&self, index: usize) -> String {
         let wiring = &self.wiring;
         let name = |element: usize| self.names.get(element).map_or("", String::as_str);
@@ -510,7 +510,7 @@ fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// A line a handler: name and abilities, as Click's `handlers` handler answers.
+/// A line for each handler: name and abilities, as Click's handler `handlers` answers.
 fn describe(handlers: &[(String, Flags)]) -> String {
     handlers.iter().map(|(name, flags)| format!("{name}\t{}\n", letters(*flags))).collect()
 }

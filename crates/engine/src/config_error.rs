@@ -3,7 +3,7 @@
 /// The mistake of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// An argument that must be there is not.
+    /// A mandatory argument is missing.
     #[error("{name}: required argument missing")]
     Missing {
         /// Its name.
@@ -14,7 +14,7 @@ pub enum ConfigError {
     Value {
         /// Its name.
         name: String,
-        /// Which of the element's arguments, from 0, if known.
+        /// Number of the element's argument, from 0, if known.
         index: Option<usize>,
         /// The text found.
         found: String,
@@ -24,12 +24,12 @@ pub enum ConfigError {
     /// There are arguments that the element did not take.
     #[error("unexpected argument '{found}'")]
     Unexpected {
-        /// Which of the element's arguments, from 0.
+        /// Number of the element's argument, from 0.
         index: usize,
         /// The text found.
         found: String,
     },
-    /// A file or socket that the router may not have.
+    /// The router has no grant for a file or socket.
     #[error("this router has no grant for `{resource}`")]
     NotGranted {
         /// The grant that would allow it.
@@ -38,7 +38,7 @@ pub enum ConfigError {
     /// Anything else.
     #[error("{message}")]
     Other {
-        /// Which of the element's arguments, from 0, if any.
+        /// Number of the element's argument, from 0, if the error is about one.
         index: Option<usize>,
         /// The mistake.
         message: String,
@@ -67,7 +67,7 @@ impl ConfigError {
         ConfigError::Other { index: Some(index), message: message.into() }
     }
 
-    /// The argument it concerns, from 0, if known.
+    /// The number of the argument that the error is about, from 0, if known.
     pub fn index(&self) -> Option<usize> {
         match self {
             ConfigError::Missing { .. } | ConfigError::NotGranted { .. } => None,

@@ -24,7 +24,7 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Sends one packet out of push output `port`. It is dropped if nothing is connected.
+    /// Sends one packet out of push output `port`. The packet is dropped if nothing is connected.
     /// The receiver runs later, never inside this call.
     #[inline(always)]
     pub fn push(&mut self, port: usize, packet: Packet) {
@@ -50,8 +50,8 @@ impl Context<'_> {
         batch.clear();
     }
 
-    /// Sends all packets of `batch` out of push output `port`, and leaves it empty.
-    /// Costs no copy if nothing waits at the other end.
+    /// Sends all packets of `batch` out of push output `port`, and leaves `batch` empty. Copies
+    /// nothing if the receiving input has no waiting packets.
     #[inline(always)]
     pub fn push_batch(&mut self, port: usize, batch: &mut Batch) {
         match self.target(port) {
@@ -60,9 +60,9 @@ impl Context<'_> {
         }
     }
 
-    /// Only for [`Element::push`], with its own batch, and as its last act: sends the rest of the
-    /// batch out of push output `port`. If no other work is pending, the batch passes directly to
-    /// the receiver, without the work list.
+    /// Sends the rest of the batch out of push output `port`. Call it only in [`Element::push`],
+    /// with the batch of that call, and as its last action. If no other work is pending, the batch
+    /// passes directly to the receiver, without the work list.
     #[inline(always)]
     pub fn forward(&mut self, port: usize, batch: &mut Batch) {
         match self.target(port) {
@@ -85,9 +85,9 @@ impl Context<'_> {
         }
     }
 
-    /// As [`Context::push_each`], under the conditions of [`Context::forward`]. For classes with a
-    /// very short loop: `route` returns the number of the output, or [`DROP`], because an `Option`
-    /// would cost time.
+    /// Works as [`Context::push_each`], under the conditions of [`Context::forward`]. For classes
+    /// with a very short loop: `route` returns the number of the output, or [`DROP`], because an
+    /// `Option` would cost time.
     #[inline(always)]
     pub fn forward_each(&mut self, batch: &mut Batch, route: impl FnMut(&mut Packet) -> u16) {
         if let Some(port) = self.split(batch, route) {
@@ -95,15 +95,15 @@ impl Context<'_> {
         }
     }
 
-    /// The single output of all packets, or `None` if there is none: then all packets have been
-    /// sent.
+    /// The single output of all packets. `None` if packets go to several outputs: then all of them
+    /// have been sent.
     #[inline(always)]
     fn split(
         &mut self,
         batch: &mut Batch,
         mut route: impl FnMut(&mut Packet) -> u16,
     ) -> Option<usize> {
-        // All are the same if their intersection equals their union.
+        // All numbers are equal if their bitwise "and" equals their "or".
         let (mut all, mut any) = (u16::MAX, 0);
         for (packet, place) in batch.iter_mut().zip(&mut self.core.ports) {
             let port = route(packet);
@@ -118,11 +118,11 @@ impl Context<'_> {
         None
     }
 
-    /// Sends each packet to its own output, as in [`Core::ports`].
+    /// Sends each packet to its own output, as listed in [`Core::ports`].
     #[inline(never)]
     fn push_mixed(&mut self, batch: &mut Batch) {
         let ports = std::mem::take(&mut self.core.ports);
-        // A batch for each output, so that the work list is asked once for each.
+        // Collects a batch for each output, so that the work list is searched once for each output.
         let mut lanes = std::mem::take(&mut self.core.lanes);
         for (packet, port) in batch.drain().zip(&ports) {
             if *port == DROP {
@@ -136,7 +136,7 @@ impl Context<'_> {
                 }
             };
             if let Some((_, lane)) = lane {
-                // As many as come from one batch fit into another.
+                // A batch has room for the packets of another batch.
                 let _ = lane.push(packet);
             }
         }
@@ -237,14 +237,14 @@ impl Context<'_> {
         self.core.names.get(self.me).map_or("", String::as_str)
     }
 
-    /// Writes a line to the router's messages. An element that writes many lines in a second
-    /// ([`Router::set_line_limit`](crate::Router::set_line_limit)) gets the others only counted.
+    /// Writes a line to the router's messages. If an element writes many lines in a second
+    /// ([`Router::set_line_limit`](crate::Router::set_line_limit)), further lines are only counted.
     pub fn log(&mut self, line: &str) {
         self.core.say_of(self.me, line);
     }
 
-    /// The same for a line about a packet, which is made only if it is written. `line` gets the
-    /// element's name; without receivers there is no line.
+    /// Like [`Context::log`], for a line about a packet: the text is made only if it is written.
+    /// `line` gets the element's name. If it returns nothing, no line is written.
     pub fn log_with<L: Into<Option<String>>>(&mut self, line: impl FnOnce(&str) -> L) {
         if self.core.lines.admit(self.me, self.core.now_ns)
             && let Some(line) = line(self.name()).into()
@@ -272,7 +272,7 @@ impl Context<'_> {
         own.map(|(_, handler, value)| (handler, value)).collect()
     }
 
-    /// Default number of packets of one turn: a batch, or one in one-by-one graphs.
+    /// Default number of packets of one turn: a batch, or a single packet in one-by-one graphs.
     pub fn burst(&self) -> usize {
         self.core.most
     }

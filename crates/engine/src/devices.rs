@@ -22,7 +22,7 @@ pub struct Interface {
     pub address: Option<Ipv4Addr>,
 }
 
-/// Frames that an interface will never take.
+/// Frames that an interface can never send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refused {
     /// Number of frames.
@@ -46,8 +46,8 @@ pub trait Devices {
         batch.clear();
     }
 
-    /// Shows packets to programs that listen to the system's interface, as if received from it, and
-    /// to no others.
+    /// Shows packets to programs that listen to the system's interface, as if received from it.
+    /// Other receivers do not get them.
     fn to_sniffers(&mut self, interface: usize, batch: &mut Batch) {
         let _ = interface;
         batch.clear();
@@ -60,10 +60,11 @@ pub trait Devices {
         Refused::default()
     }
 
-    /// Opens a file or socket that an element asks for; here, any that the process may open.
+    /// Opens a file or socket that an element asks for. By default, any that the process may open.
     ///
     /// # Errors
-    /// The system's error, or [`io::ErrorKind::PermissionDenied`] if it is not for this router.
+    /// The system's error, or [`io::ErrorKind::PermissionDenied`] if this router has no grant for
+    /// it.
     fn open(&self, resource: &Resource) -> io::Result<OwnedFd> {
         resource.open()
     }
@@ -74,7 +75,8 @@ pub trait Devices {
         false
     }
 
-    /// Further interfaces whose names denote addresses in a configuration, beside the usable ones.
+    /// Further interfaces, which elements cannot use, but whose names denote addresses in a
+    /// configuration.
     fn others(&self) -> Vec<Interface> {
         Vec::new()
     }
@@ -111,8 +113,8 @@ impl Devices for NoDevices {
     }
 }
 
-/// Interfaces in memory, for tests and simulations: packets put into `received` arrive, the
-/// router's packets are in `sent`.
+/// Interfaces in memory, for tests and simulations: packets in `received` arrive; packets that the
+/// router sends are in `sent`.
 #[derive(Debug, Default)]
 pub struct MemoryDevices {
     /// The interfaces.

@@ -13,7 +13,7 @@ use crate::init_context::InitContext;
 use crate::select::Interest;
 use crate::signal::Notifies;
 
-/// The facts about a class before any element of it exists.
+/// Properties of a class that are known before any element of it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassInfo {
     /// Name in configurations.
@@ -22,29 +22,29 @@ pub struct ClassInfo {
     pub ports: &'static str,
     /// Push (`h`), pull (`l`) or either (`a`) by port as Click writes it: `"a/ah"`.
     pub processing: &'static str,
-    /// Which input's packets may leave by which output as Click writes it: `"x/x"`.
+    /// Which input's packets may leave by which output, as Click writes it: `"x/x"`.
     pub flow: &'static str,
     /// When elements of this class are configured and initialised.
     pub phase: Phase,
-    /// Whether its elements may run inside the switch's worker, which waits for them; if not, the
-    /// reason, as a continuation of "it".
+    /// Whether its elements may run inside the switch's worker, which waits for them. If not, the
+    /// reason, phrased to follow "it".
     pub inline: Result<(), &'static str>,
     /// Whether packets end in its elements on purpose; otherwise packets that end there are lost.
     pub consumes: bool,
     /// Other names of the class in configurations.
     pub also: &'static [&'static str],
-    /// The heading under which lists show the class; empty without one.
+    /// The heading under which lists show the class; empty if it has none.
     pub category: &'static str,
     /// Whether its elements keep super-packets: they handle an unsegmented packet of TCP as they
     /// would handle each of its segments.
     pub keeps_long: bool,
 }
 
-/// The reason that keeps a class without a statement out of the switch.
+/// The reason against running inside the switch, for classes that declare nothing.
 const UNKNOWN_WORK: &str = "is not known to do bounded work and nothing else";
 
 impl ClassInfo {
-    /// A class whose ports may be push or pull, and all inputs flow to all outputs.
+    /// A class whose ports may be push or pull, and whose inputs all flow to all outputs.
     pub const fn new(name: &'static str, ports: &'static str) -> ClassInfo {
         let (processing, flow, phase) = ("a/a", "x/x", Phase::Default);
         let inline = Err(UNKNOWN_WORK);
@@ -64,7 +64,7 @@ impl ClassInfo {
         }
     }
 
-    /// The same with this processing code.
+    /// The same class with this processing code.
     pub const fn processing(self, processing: &'static str) -> ClassInfo {
         ClassInfo { processing, ..self }
     }
@@ -79,15 +79,15 @@ impl ClassInfo {
         ClassInfo { phase, ..self }
     }
 
-    /// The same class, which may run inside the switch's worker. A review has found that its work
-    /// on a packet, a timer or a turn is bounded, that it keeps no more than the pool's slots or
-    /// its arguments allow, and that it needs neither files nor sockets nor threads. The router's
-    /// quota bounds its memory, the worker its lines of a log.
+    /// The same class, which may run inside the switch's worker. A review has found three things.
+    /// Its work on a packet, a timer or a turn is bounded. It keeps no more than the pool's slots
+    /// or its arguments allow. It needs no files, sockets or threads. The router's quota bounds its
+    /// memory, and the worker bounds its log lines.
     pub const fn inline(self) -> ClassInfo {
         ClassInfo { inline: Ok(()), ..self }
     }
 
-    /// The same, kept out of the switch's worker for this reason, to be read after "it".
+    /// The same class, kept out of the switch's worker for this reason, phrased to follow "it".
     pub const fn not_inline(self, why: &'static str) -> ClassInfo {
         ClassInfo { inline: Err(why), ..self }
     }
@@ -100,12 +100,12 @@ impl ClassInfo {
     }
 
     /// The same class, whose elements keep super-packets. A review has found that they handle a
-    /// super-packet as they would handle each of its segments: they read and change headers before
-    /// the payload, and none of payload, length of the TCP header, or bytes behind an Ethernet
-    /// header. The checksum of TCP is undefined in a super-packet: each segment gets a new one.
-    /// They compare lengths of segments
-    /// ([`Packet::is_longer_than`](crate::Packet::is_longer_than)), and count segments unless their
-    /// page says otherwise. A router with an element of another class gets segments.
+    /// super-packet as they would handle each of its segments. They read and change headers before
+    /// the payload, but not the payload, the length of the TCP header, or bytes behind an Ethernet
+    /// header. The TCP checksum of a super-packet is undefined: each segment gets a new one. They
+    /// compare lengths of segments ([`Packet::is_longer_than`](crate::Packet::is_longer_than)), and
+    /// count segments unless their page says otherwise. If a router has an element of another
+    /// class, it gets segments.
     pub const fn keeps_long(self) -> ClassInfo {
         ClassInfo { keeps_long: true, ..self }
     }
@@ -136,7 +136,7 @@ pub trait Class: Element + Default {
 /// An element: a piece of packet processing with ports.
 ///
 /// An element sees one batch at a time and never calls another element's methods on the packet
-/// path; it hands packets to [`Context`]. The engine costs one virtual call for each batch. The
+/// path: it passes packets to [`Context`]. The engine needs one virtual call for each batch. The
 /// packet path must not allocate, lock, log, read a clock or panic.
 ///
 /// Most elements implement [`Element::process`] only, which works on push and pull paths alike;
@@ -179,8 +179,8 @@ pub trait Element: Any {
         context.forward(0, batch);
     }
 
-    /// Adds up to `max` packets to `batch`, which output `port` is asked for. The batch may
-    /// already have packets, which are not to be touched, and has room for `max`.
+    /// Adds up to `max` packets to `batch` in answer to a pull from output `port`. The batch has
+    /// room for `max` packets. Packets that it already contains must stay untouched.
     fn pull(&mut self, port: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
         let _ = port;
         if batch.is_empty() {
@@ -195,9 +195,9 @@ pub trait Element: Any {
         }
     }
 
-    /// Does one turn of the element's own work, about a batch. Called in every round if the element
-    /// has called [`InitContext::add_task`]. Returns whether it found work, so that the process can
-    /// sleep when no task has any.
+    /// Does one turn of the element's own work, about a batch. It is called in every round if the
+    /// element has called [`InitContext::add_task`]. Returns whether it found work, so that the
+    /// process can sleep when no task has any.
     fn run_task(&mut self, context: &mut Context<'_>) -> bool {
         let _ = context;
         false
@@ -241,8 +241,8 @@ pub trait Element: Any {
         Err(HandlerError::NotFound(handler.to_owned()))
     }
 
-    /// The abilities of a handler that [`Element::handlers`] does not list: its name is known only
-    /// from the configuration. `None` if there is none.
+    /// The abilities of a handler that [`Element::handlers`] does not list, because its name
+    /// follows from the configuration. `None` if it does not exist.
     fn dynamic_handler(&self, name: &str) -> Option<Flags> {
         let _ = name;
         None
@@ -253,8 +253,8 @@ pub trait Element: Any {
         Vec::new()
     }
 
-    /// Takes another configuration during its run and keeps its state as far as possible. After a
-    /// mistake, nothing is changed. `None` from an element that cannot do this.
+    /// Takes another configuration while it runs, and keeps its state as far as possible. After a
+    /// mistake, nothing is changed. `None` if the element cannot do this.
     fn reconfigure(
         &mut self,
         arguments: &mut Arguments<'_>,
@@ -264,8 +264,8 @@ pub trait Element: Any {
         None
     }
 
-    /// Whether the element itself knows if it has packets or room; if not, the search continues
-    /// with the elements beyond it.
+    /// Whether the element itself knows if it has packets or room. If not, the search continues
+    /// with the elements behind it.
     fn notifies(&self) -> Notifies {
         Notifies::NOTHING
     }
@@ -282,14 +282,14 @@ pub trait Element: Any {
         true
     }
 
-    /// Of the packets that have ended in an element whose class consumes packets
-    /// ([`ClassInfo::consumes`]), how many were lost.
+    /// Number of packets that were lost in this element, if its class consumes packets
+    /// ([`ClassInfo::consumes`]).
     fn lost(&self) -> u64 {
         0
     }
 
-    /// Number of packets that the element holds until they are pulled; `None` from elements that
-    /// are no queues. Elements that drop early read it.
+    /// Number of packets that the element holds until they are pulled; `None` if it is no queue.
+    /// Elements that drop early read this number.
     fn held(&self) -> Option<usize> {
         None
     }
@@ -321,7 +321,7 @@ pub trait Element: Any {
         let _ = (signal, context);
     }
 
-    /// Called at a request to stop if this element decides about such requests
+    /// Called at a request to stop, if this element decides about such requests
     /// ([`InitContext::manage_stops`]). Returns whether the router continues.
     fn stop_requested(&mut self, context: &mut Context<'_>) -> bool {
         let _ = context;

@@ -26,7 +26,7 @@ pub struct Connection {
     pub to: usize,
     /// Number of the input.
     pub input: usize,
-    /// Whether packets move when the receiver asks, rather than when the sender has them.
+    /// Whether packets move when the receiver asks for them, not when the sender has them.
     pub pull: bool,
 }
 
@@ -37,8 +37,8 @@ pub struct Graph {
     pub elements: Vec<GraphElement>,
     /// The connections.
     pub connections: Vec<Connection>,
-    /// Each packet passes alone, in the order of Click's nested calls: for graphs in which the
-    /// order of packets is visible.
+    /// Each packet passes alone, in the order of Click's nested calls: for graphs that show the
+    /// order of packets.
     pub one_by_one: bool,
 }
 
@@ -95,8 +95,8 @@ impl Graph {
         self.connections.push(Connection { from, output, to, input, pull: false });
     }
 
-    /// Determines which connections pull, from the classes' processing codes: a connection with one
-    /// pull end pulls, and all agnostic ports of an element are the same. Does not look for
+    /// Determines which connections pull, from the classes' processing codes. A connection with one
+    /// pull end pulls. All agnostic ports of an element are of the same kind. Does not look for
     /// contradictions.
     #[must_use]
     pub fn resolved(mut self, registry: &Registry) -> Graph {

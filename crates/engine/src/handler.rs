@@ -45,8 +45,8 @@ pub struct Handler {
     pub name: &'static str,
     /// Its abilities.
     pub flags: Flags,
-    /// The argument that a write changes, by keyword and by position: the element is configured
-    /// again with it ([`crate::Element::reconfigure`]).
+    /// The argument that a write changes, by keyword and position. The element is configured again
+    /// with it ([`crate::Element::reconfigure`]).
     pub argument: Option<(&'static str, Option<usize>)>,
 }
 
@@ -71,8 +71,8 @@ impl Handler {
         Handler { name, flags: Flags::WRITE.with(Flags::BUTTON), argument: None }
     }
 
-    /// The same, but a write configures the element with this argument changed: by keyword, and by
-    /// position if possible.
+    /// The same handler, but a write configures the element with this argument changed: by keyword,
+    /// and by position if possible.
     #[must_use]
     pub const fn argument(self, keyword: &'static str, position: Option<usize>) -> Handler {
         Handler { argument: Some((keyword, position)), ..self }
@@ -130,7 +130,7 @@ pub(crate) fn letters(flags: Flags) -> String {
     letters.iter().filter(|(flag, _)| flags.has(*flag)).map(|(_, letter)| *letter).collect()
 }
 
-/// Why a handler could not be called.
+/// The reason why a handler could not be called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandlerError {
     /// There is no such element.

@@ -1,6 +1,6 @@
 //! Handlers as a table.
 
-/// Writes `handlers`, `read` and `write` of an element from a table, a line a handler:
+/// Writes `handlers`, `read` and `write` of an element from a table with a line for each handler:
 ///
 /// ```text
 /// handlers! { this, context, value, name;
@@ -13,13 +13,13 @@
 /// }
 /// ```
 ///
-/// The first line has the element's name in the lines, its context, the text written or the
-/// parameter of a read, and, if lines need it, the handler's name. `read` shows a value; `both` shows
-/// a place and writes a parsed value to it, or runs the code behind `set`; `write` and `button` do
-/// something. A write to a handler with `argument` configures the element again with this argument,
-/// by keyword or position ([`Element::reconfigure`](crate::Element::reconfigure)). The last line may
-/// be for handlers whose names are known only from the configuration
-/// ([`Element::dynamic_handler`](crate::Element::dynamic_handler)). `?` and `return Err(…)` tell
+/// The first line names variables: the element, its context, the written text or the parameter of a
+/// read, and, if lines need it, the handler's name. `read` shows a value. `both` shows a place and
+/// writes a parsed value to it, or runs the code behind `set`. `write` and `button` run code. A
+/// write to a handler with `argument` configures the element again with this argument, by keyword
+/// or position ([`Element::reconfigure`](crate::Element::reconfigure)). The last line may be for
+/// handlers whose names are known only from the configuration
+/// ([`Element::dynamic_handler`](crate::Element::dynamic_handler)). `?` and `return Err(…)` report
 /// mistakes.
 #[macro_export]
 macro_rules! handlers {
@@ -82,7 +82,7 @@ macro_rules! handlers {
         $what = $crate::parse($handler, $value)?
     };
     (@write both $handler:ident, $value:ident, $what:expr, set $set:expr) => { $set };
-    // The router gives the element another configuration instead.
+    // The router configures the element again instead.
     (@write both $handler:ident, $value:ident, $what:expr, argument $keyword:literal) => {
         return Err($crate::HandlerError::ReadOnly($handler.to_owned()))
     };

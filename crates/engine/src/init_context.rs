@@ -42,7 +42,7 @@ impl InitContext<'_> {
         self.core.tasks.push(Task { element: self.me, tickets, worked: true, thread: 0 });
     }
 
-    /// Asks for [`Element::fall_asleep`] and [`Element::wake_up`].
+    /// Requests calls of [`Element::fall_asleep`] and [`Element::wake_up`].
     pub fn add_sleeper(&mut self) {
         self.core.sleepers.push(self.me);
     }
@@ -76,7 +76,8 @@ impl InitContext<'_> {
     /// Opens a file or socket.
     ///
     /// # Errors
-    /// Why not: [`ConfigError::NotGranted`] if the router may not have it.
+    /// The reason why it cannot be opened: [`ConfigError::NotGranted`] if the router has no grant
+    /// for it.
     pub fn open(&self, resource: &Resource) -> Result<OwnedFd, ConfigError> {
         self.devices.open(resource).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {
@@ -145,8 +146,8 @@ impl InitContext<'_> {
         self.core.most
     }
 
-    /// An element that pulls from output `output` of this element gets its packets directly from
-    /// the source of input `input`.
+    /// Makes pulls pass through: an element that pulls from output `output` of this element gets
+    /// its packets directly from the source of input `input`.
     pub fn pull_through(&mut self, output: usize, input: usize) {
         let wiring = &mut self.core.wiring;
         let source = at(&wiring.input_base, self.me, input)
@@ -159,8 +160,8 @@ impl InitContext<'_> {
         }
     }
 
-    /// The signal ([`Context::is_active`]) for packets at a pull input. Elements that are
-    /// initialised later have no other answer then.
+    /// The signal ([`Context::is_active`]) for packets at a pull input. It knows only the elements
+    /// that were initialised before this one.
     pub fn upstream(&self, port: usize) -> Signal {
         crate::signal::upstream(self.core, self.elements, self.me, port)
     }
@@ -186,7 +187,7 @@ impl InitContext<'_> {
     }
 
     /// Requests [`Element::stop_requested`] for requests to stop. Returns false if another element
-    /// has done so.
+    /// has already done so.
     pub fn manage_stops(&mut self) -> bool {
         let first = self.core.manager.is_none();
         self.core.manager.get_or_insert(self.me);

@@ -1,7 +1,7 @@
 //! The state that a hot swap keeps.
 
-/// Writes `take_state` of an element: what it takes from the element of the same name and class in
-/// the previous router.
+/// Writes `take_state` of an element: the values that it takes from the element of the same name
+/// and class in the previous router.
 ///
 /// ```text
 /// keep! { this, old if old.mac == this.mac;
@@ -10,9 +10,9 @@
 /// }
 /// ```
 ///
-/// The first line has the two elements' names in the code, and a condition if there is one. The
-/// next has the fields whose values go over; the old element gets the new one's. `then` does the
-/// rest.
+/// The first line names variables for the two elements, and has a condition if one is needed. The
+/// next line lists the fields whose values are exchanged: the old element gets those of the new
+/// one. `then` contains further code.
 #[macro_export]
 macro_rules! keep {
     ($this:ident, $old:ident $(if $condition:expr)?; then $block:block) => {

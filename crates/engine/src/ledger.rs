@@ -1,12 +1,12 @@
 //! Counts the packets that end in each element.
 //!
-//! A packet ends when its handle is dropped: its buffer goes back to the arena, which counts it
+//! A packet ends when its handle is dropped. Its buffer goes back to the arena, which counts it
 //! ([`Arena::freed`](europa_pool::Arena::freed)). The engine reads that count before and after each
 //! call of an element, and adds the difference to the element's account. So elements need no code
 //! for this. A buffer that returns at any other time is in no account, and is missing in the
 //! equation that `europa doctor --live` checks.
 //!
-//! It costs a comparison before and after each call, which works on a batch.
+//! The cost is a comparison before and after each call, which works on a batch.
 
 use crate::context::DROP;
 use crate::devices::NoDevices;
@@ -15,12 +15,12 @@ use crate::state::with_element;
 
 /// No element runs.
 const NOBODY: usize = usize::MAX;
-/// Unconnected outputs with separate counts. Packets for further ones count as lost in their
+/// Most unconnected outputs with separate counts. Packets for further ones count as lost in their
 /// element.
 const MOST_OUTPUTS: usize = 64;
 
-/// Packets that have ended in a graph, and in its predecessors on the same packets, by cause: an
-/// element with its class, or another cause.
+/// Packets that have ended in a graph, and in earlier graphs with the same packets, by cause. A
+/// cause is an element with its class, or a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ends {
     /// By elements that consume packets on purpose.
@@ -47,7 +47,7 @@ pub(crate) struct Ledger {
     ended: Vec<u64>,
     /// Never longer than its capacity.
     unconnected: Vec<Unconnected>,
-    /// The ends that graphs before this one have counted.
+    /// The counts of earlier graphs.
     past: Ends,
 }
 
@@ -62,7 +62,7 @@ impl Ledger {
         }
     }
 
-    /// Notes that an element begins. Returns the element that continues after it.
+    /// Notes that an element begins to run. Returns the element that continues after it.
     #[inline(always)]
     pub(crate) fn enter(&mut self, freed: u64, element: usize) -> usize {
         if freed != self.mark {
@@ -167,8 +167,8 @@ impl Router {
         self.core.ledger.past = old.ends();
     }
 
-    /// Notes packets that have ended with the former graph: they waited in elements that are not in
-    /// the new one.
+    /// Notes packets that have ended with the former graph, because they waited in elements that
+    /// the new one lacks.
     pub fn note_replaced(&mut self, packets: u64) {
         add(&mut self.core.ledger.past.dropped, REPLACED.to_owned(), packets);
     }
@@ -194,7 +194,7 @@ mod tests {
         static KEPT: RefCell<Vec<Packet>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// Sends three packets to the keeper and one to no output, once.
+    /// Sends three packets to the keeper and one to an unconnected output, once.
     #[derive(Default)]
     struct Maker(bool);
 

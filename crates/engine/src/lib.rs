@@ -1,19 +1,18 @@
 //! Runs an element graph: batches, scheduling, timers, handlers.
 //!
 //! # How packets move
-//! A *push* never calls the receiver. [`Context::push_batch`] hands the batch to a work list, and
-//! when the element returns, the engine takes the oldest entry and calls its element: one virtual
-//! call for up to 256 packets. So an element never runs inside another's push, loops in a graph (an
-//! ICMP error back to the look-up) need neither recursion nor shared mutability, and packets on one
-//! path keep their order. Packets for an input that already waits join its batch: after a
-//! classifier has split a batch, packets that meet again share a batch. If a batch is the only
-//! pending work, it skips the list and passes from element to element directly
-//! ([`Context::forward`]).
+//! A *push* never calls the receiver. [`Context::push_batch`] adds the batch to a work list. When
+//! the element returns, the engine takes the oldest entry and calls its element: one virtual call
+//! for up to 256 packets. So an element never runs inside another's push. Loops in a graph (an ICMP
+//! error back to the look-up) need neither recursion nor shared mutability, and packets on one path
+//! keep their order. Packets for an input where a batch already waits join that batch. So packets
+//! that a classifier has separated can share a batch again. If a batch is the only pending work, it
+//! skips the list and passes from element to element directly ([`Context::forward`]).
 //!
 //! A *pull* does call: the element at the pulling end (a `ToDevice`, an `Unqueue`) needs the
 //! packets at once. The engine takes an element out of its place while it runs (16 bytes out, 16
-//! back) and makes all others available through [`Context`], so the chain up to the queue is
-//! ordinary nested calls without aliasing. A pull path that leads back to a running element gets
+//! back) and makes all others available through [`Context`]. So the chain up to the queue consists
+//! of ordinary nested calls without aliasing. A pull path that leads back to a running element gets
 //! nothing.
 //!
 //! If successive elements match a [`Pass`] of the library, the engine gives the batch to the pass:
@@ -21,9 +20,9 @@
 //! the same; see [`Pass`].
 //!
 //! # In Click's order
-//! Where the order of packets is visible (printing behind a `Tee`, simulated time), a graph runs
-//! one by one ([`Graph::one_by_one`]): each batch has one packet, and an element's packets precede
-//! all that were sent earlier, as if each push were a call.
+//! If a graph shows the order of packets (printing behind a `Tee`, simulated time), it runs one by
+//! one ([`Graph::one_by_one`]): each batch has one packet, and an element's packets precede all
+//! that were sent earlier, as if each push were a call.
 //!
 //! # Beside packets
 //! Elements can find the elements with packets or room ([`Signal`]), wait for descriptors
@@ -33,10 +32,10 @@
 //! An element that panics is removed; unwinding frees its packets.
 //!
 //! # Cost
-//! A hop costs 10 to 20 ns a batch, most of it mispredicted ends of loops: 0.1 ns a packet in
-//! batches of 128. Passing a batch moves 8 bytes; they come from a stock and are never allocated on
-//! the packet path. The clock is read once a round, by the caller. A round ends after a fixed
-//! number of batches even if packets circulate in a graph; the next round continues.
+//! A hop costs 10 to 20 ns a batch, mostly for mispredicted ends of loops: 0.1 ns a packet in
+//! batches of 128. Passing a batch moves 8 bytes. Batches come from a stock and are never allocated
+//! on the packet path. The caller reads the clock once a round. A round ends after a fixed number
+//! of batches even if packets circulate in a graph; the next round continues.
 
 mod argument;
 mod argument_table;

@@ -1,7 +1,8 @@
 //! Limits the lines that elements write to the router's log.
 //!
-//! A sender of packets can make some elements write a line for each packet. So each element has a
-//! limit of lines a second; further lines are counted, and one line reports their number.
+//! A sender of packets can make some elements write a line for each packet. So each element may
+//! write only a limited number of lines a second. Further lines are counted, and one line reports
+//! their number.
 
 /// Default limit of lines of an element in a second.
 const LINES_A_SECOND: u32 = 100;

@@ -29,14 +29,14 @@ pub struct Named {
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     named: HashMap<String, Named>,
-    /// By kind and name: texts whose form only some elements know.
+    /// Texts by kind and name, in a form that only some elements know.
     texts: HashMap<(&'static str, String), String>,
-    /// The scope of names: the compound, with its last slash.
+    /// The scope of names: the path of the compound, with a slash at its end.
     scope: String,
 }
 
 impl Names {
-    /// Resolves the next names for this element.
+    /// Sets the scope of the next look-ups: that of this element.
     pub fn enter(&mut self, element: &str) {
         let scope = element.rfind('/').and_then(|slash| element.get(..=slash));
         scope.unwrap_or_default().clone_into(&mut self.scope);

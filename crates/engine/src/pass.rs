@@ -23,8 +23,8 @@ pub struct Verdict(u32);
 impl Verdict {
     /// The packet continues to the next stage.
     pub const ON: Verdict = Verdict(0);
-    /// The element takes it, and all that follow it in the batch, by its own [`Element::push`]. It
-    /// has not changed or counted the packet.
+    /// The element takes this packet, and all that follow it in the batch, by its own
+    /// [`Element::push`]. It has not changed or counted the packet.
     pub const ALONE: Verdict = Verdict(STOP);
 
     /// The packet leaves the pass by this output, or is dropped if the output is unconnected.
@@ -33,7 +33,7 @@ impl Verdict {
         Verdict(1 << 16 | port as u32)
     }
 
-    /// The number of this verdict of this stage in [`Batch::sift`].
+    /// The result code of this verdict of this stage in [`Batch::sift`].
     #[inline(always)]
     pub const fn code(self, stage: usize) -> u32 {
         if self.0 == 0 { 0 } else { self.0 | (stage as u32) << 20 }
@@ -44,8 +44,8 @@ fn stage_of(code: u32) -> usize {
     (code >> 20) as usize & (STAGES - 1)
 }
 
-/// An element that a pass can have as a stage: its effect on a packet does not depend on the
-/// packets before and behind it.
+/// An element that can be a stage of a pass: its effect on a packet does not depend on the packets
+/// before and behind it.
 pub trait Each: Element {
     /// Prepares for a batch.
     #[inline(always)]
@@ -64,8 +64,8 @@ pub type Stop = (usize, u32);
 /// A loop that does the work of several successive elements, packet by packet: each packet's bytes
 /// and annotations are loaded once for all of them.
 ///
-/// The elements stay unchanged. They keep their state and handlers, the engine accounts each packet
-/// to each of them, and packets that reach an element in the middle by another path go to that
+/// The elements stay unchanged. They keep their state and handlers, and the engine accounts each
+/// packet to each of them. Packets that reach an element in the middle by another path go to that
 /// element. Only the order of packets that leave by *different* outputs differs. On each path
 /// packets keep their order, even after a packet that an element takes alone ([`Verdict::ALONE`]):
 /// that packet and all after it leave the pass together.
@@ -73,10 +73,10 @@ pub trait Pass: Sync {
     /// Whether an element can be this stage.
     fn fits(&self, stage: usize, element: &mut dyn Element) -> bool;
 
-    /// Whether the pass may lead on from any output of this stage.
+    /// Whether the pass may continue from any output of this stage.
     fn branches(&self, stage: usize) -> bool;
 
-    /// Whether the pass is worth while for a batch that starts with this packet.
+    /// Whether the pass is faster for a batch that starts with this packet.
     fn suits(&self, members: &mut Members, main: &Main, first: &Packet) -> bool;
 
     /// Passes packets from number `start` on through all stages below `limit`. Earlier packets are
@@ -98,7 +98,7 @@ pub trait Pass: Sync {
 pub struct Fused<'a, 'b> {
     context: &'a mut Context<'b>,
     chain: &'a Chain,
-    /// By stage: number of packets that have left the pass there.
+    /// By stage: number of packets that have left the pass at that stage.
     left: [usize; STAGES],
 }
 
@@ -162,13 +162,13 @@ pub(crate) fn chains(
             };
             extend(empty, 0, input, elements, wiring)
         });
-        // One element alone is better off without.
+        // A pass with a single element would be slower.
         chains.max_by_key(|chain| chain.length).filter(|chain| chain.length > 1)
     };
     (0..wiring.inputs.len() as u32).map(longest).collect()
 }
 
-/// The chain with the element of this input as the next member, and the possible successors.
+/// The chain extended by the element of this input, and its possible successors.
 fn extend(
     mut chain: Chain,
     from: usize,
@@ -208,8 +208,8 @@ fn extend(
 }
 
 impl Chain {
-    /// Gives a batch to the pass. Returns the next input of its rest, or [`UNCONNECTED`]; `None` if
-    /// the batch must pass from element to element.
+    /// Gives a batch to the pass. Returns the next input for the rest of the batch, or
+    /// [`UNCONNECTED`]; `None` if the batch must pass from element to element.
     #[inline]
     pub(crate) fn run(
         &self,
@@ -218,7 +218,7 @@ impl Chain {
         devices: &mut dyn Devices,
         batch: &mut Batch,
     ) -> Option<u32> {
-        // Packets that wait inside would be overtaken.
+        // The pass would overtake packets that wait inside the chain.
         if core.work.len() > 0 && self.inputs.iter().any(|input| core.work.is_waiting(*input)) {
             return None;
         }
@@ -231,7 +231,7 @@ impl Chain {
                 found += usize::from(place.is_some());
             }
         }
-        // An element may be missing because it panicked.
+        // An element is missing if it has panicked.
         let suits = found == self.length
             && batch
                 .as_slice()
@@ -287,7 +287,8 @@ impl Chain {
             Some((kept, code)) => (kept, Some(stage_of(code))),
             None => (batch.len(), None),
         };
-        // Kept packets, those that left, and the one that ended the pass, up to the former stage.
+        // The count of the former stage: kept packets, packets that left, and the packet that ended
+        // the pass.
         let mut count = end - start + left.iter().sum::<usize>() + usize::from(ended.is_some());
         debug_assert!(count <= before);
         for (stage, (member, left)) in self.members.iter().zip(left).enumerate().take(limit) {
@@ -322,7 +323,7 @@ impl Chain {
             batch.move_front(kept, &mut done);
             self.deliver(limit, members, &mut done, context);
             limit = stage_of(code);
-            // The packet that ended the pass is at its element.
+            // The packet that ended the pass has reached its element.
             stop = self.pass(members, batch, 1, limit, context);
         }
         self.deliver(limit, members, batch, context);

@@ -52,7 +52,7 @@ impl Registry {
         self.classes.get(name).map(|(info, _)| info)
     }
 
-    /// The arguments of a class, those of sets in their places.
+    /// The arguments of a class; those of a set stand in the place of the set.
     pub fn arguments(&self, name: &str) -> Vec<&'static Argument> {
         self.make(name).map_or_else(Vec::new, |element| Argument::all(element.arguments()))
     }

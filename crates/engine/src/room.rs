@@ -1,13 +1,13 @@
-//! How many packets elements may keep: shares of the router's packet pool.
+//! Limits how many packets elements may keep: shares of the router's packet pool.
 //!
-//! A packet that an element keeps occupies a slot that reception lacks. Each purpose has a room of
-//! so many eighths of the pool, which all elements of a graph share. All rooms together leave an
+//! A packet that an element keeps occupies a slot that reception lacks. Each purpose has a room: a
+//! number of eighths of the pool, shared by all elements of a graph. All rooms together leave an
 //! eighth of the pool to packets that only pass through.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Packets that a room takes however small the pool is.
+/// Number of packets that every room may hold, even in the smallest pool.
 const FEWEST: usize = 8;
 
 /// Why an element keeps packets.
@@ -50,7 +50,8 @@ impl Rooms {
     }
 }
 
-/// One element's part of a room; it is given back with the element. The default has no bound.
+/// One element's part of a room; it is returned when the element is dropped. The default has no
+/// bound.
 #[derive(Debug, Default)]
 pub struct Share {
     room: Option<Rc<Room>>,
@@ -69,15 +70,15 @@ impl Share {
         self.room.as_ref().map_or(usize::MAX, |room| room.most.saturating_sub(room.taken.get()))
     }
 
-    /// Number of further packets that a pulling element may keep, usually from a queue: half of the
-    /// total room. Otherwise the queue would fill the room, and wait for the element, which waits
-    /// for room.
+    /// Number of further packets that a pulling element may keep, usually from a queue: it may use
+    /// half of the room. Otherwise the queue could fill the room, and element and queue would wait
+    /// for each other.
     #[inline]
     pub fn left_to_pull(&self) -> usize {
         (self.most() / 2).saturating_sub(self.own)
     }
 
-    /// Whether the element may keep no more.
+    /// Whether the element may keep no further packet.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.left() == 0

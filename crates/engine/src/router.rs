@@ -29,15 +29,15 @@ use crate::work::{Stock, Work, WorkList};
 
 /// A full turn of a task, in tickets.
 const TURN: u64 = 1024;
-/// Most batches of one round, so that a graph in which packets circulate endlessly lets others have
-/// their turn.
+/// Most batches of one round: packets that circulate in a graph must not keep tasks from their
+/// turn.
 const MAX_BATCHES: usize = 4096;
-/// Most requests to stop that are looked at together.
+/// Most requests to stop that are handled together.
 const MOST_STOPS: usize = 1024;
 /// Most timers that fire in one round.
 const MAX_TIMERS: usize = 1024;
 
-/// A finding while a graph is made: an error, or a warning.
+/// A finding while a graph is built: an error, or a warning.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// There is no such class.
@@ -53,7 +53,7 @@ pub enum BuildError {
     /// An element rejects its configuration.
     #[error("{name} :: {class}: {error}")]
     Config {
-        /// Whether the element was configured and could not be initialised.
+        /// Whether the error came during initialisation, after the configuration.
         initializing: bool,
         /// The element.
         element: usize,
@@ -64,10 +64,10 @@ pub enum BuildError {
         /// The error.
         error: ConfigError,
     },
-    /// An oddity that does not prevent the graph from running.
+    /// A possible mistake that does not prevent the graph from running.
     #[error("{name} :: {class}: warning: {message}")]
     Warning {
-        /// Whether the element was configured already.
+        /// Whether the warning came during initialisation, after the configuration.
         initializing: bool,
         /// The element.
         element: usize,
@@ -83,7 +83,7 @@ pub enum BuildError {
 /// When a round ends, even with work left.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
-    /// A clock that costs little: it is read after each batch.
+    /// A cheap clock: it is read after each batch.
     pub clock: fn() -> u64,
     /// The clock's reading after which no new work begins.
     pub until: u64,
@@ -103,16 +103,16 @@ pub struct Router {
     /// The first task of the next round: the one after the task at which the last round was cut.
     first_task: usize,
     pub(crate) core: Core,
-    /// Mistakes and warnings; once it is built, warnings only.
+    /// Mistakes and warnings; warnings only, once the router is built.
     notes: Vec<BuildError>,
 }
 
 impl Router {
-    /// All mistakes and warnings, in the order of their finding; configuration stops before
+    /// All mistakes and warnings, in the order in which they were found. Configuration stops before
     /// initialisation if there is a mistake.
     ///
     /// # Errors
-    /// All mistakes and warnings, in the order of their finding; configuration stops before
+    /// All mistakes and warnings, in the order in which they were found. Configuration stops before
     /// initialisation if there is a mistake.
     pub fn build(
         graph: &Graph,
@@ -135,7 +135,7 @@ impl Router {
     /// touched. Returns the warnings.
     ///
     /// # Errors
-    /// All mistakes and warnings, in the order of their finding.
+    /// All mistakes and warnings, in the order in which they were found.
     pub fn check(
         graph: &Graph,
         registry: &Registry,
@@ -214,7 +214,7 @@ impl Router {
             sleepers: Vec::new(),
             signals: Vec::new(),
             most: if graph.one_by_one { 1 } else { BATCH },
-            // A log that is full is no reason to end.
+            // A full log is no reason to end.
             log: Box::new(|line| drop(writeln!(std::io::stderr(), "{line}"))),
         };
         if graph.one_by_one {
@@ -295,7 +295,7 @@ impl Router {
         if wrong { Err(std::mem::take(&mut self.notes)) } else { Ok(()) }
     }
 
-    /// Keeps an element's messages. Returns whether there are mistakes.
+    /// Records an element's messages. Returns whether there are mistakes.
     fn note(
         &mut self,
         element: usize,
@@ -350,8 +350,8 @@ impl Router {
     }
 
     /// Like [`Router::run_once`], but only until `limit`, which is checked after each batch and
-    /// each task. The next round continues with the task after the last one, so that each has its
-    /// turn.
+    /// each task. The next round continues with the task after the last one, so that each task has
+    /// its turn.
     pub fn run_within(&mut self, now_ns: u64, devices: &mut dyn Devices, limit: Limit) -> bool {
         self.limit = Some(limit);
         let worked = self.run_once(now_ns, devices);
@@ -364,7 +364,7 @@ impl Router {
         self.core.work.lend(stock);
     }
 
-    /// Returns the loans of [`Router::lend`], except waiting places of packets.
+    /// Returns the batches of [`Router::lend`], except those in which packets wait.
     pub fn give_back(&mut self, stock: &mut Stock) {
         self.core.work.give_back(stock);
     }
@@ -432,7 +432,8 @@ impl Router {
         worked
     }
 
-    /// A turn for each task, or as many as its share allows. Returns whether one found work.
+    /// Gives a turn to each task, or as many turns as its share allows. Returns whether a task
+    /// found work.
     #[inline]
     fn take_turns(&mut self, budget: &mut usize, devices: &mut dyn Devices) -> bool {
         let mut worked = false;
@@ -448,8 +449,8 @@ impl Router {
             if worked {
                 return true;
             }
-            // The process may not sleep while the turn of a waiting task is far away, so all tasks
-            // are called.
+            // The turn of a waiting task may be far away, and the process must not sleep before it,
+            // so all tasks are called.
         }
         let (first, tasks) = (std::mem::take(&mut self.first_task), self.core.tasks.len());
         for task in (first..tasks).chain(0..first.min(tasks)) {
@@ -465,7 +466,8 @@ impl Router {
         worked
     }
 
-    /// A turn of a task and its consequences. Returns whether there was any work.
+    /// Runs a turn of a task, and all work that follows from it. Returns whether there was any
+    /// work.
     #[inline]
     fn take_turn(&mut self, task: usize, budget: &mut usize, devices: &mut dyn Devices) -> bool {
         let Some(entry) = self.core.tasks.get(task) else { return false };
@@ -495,7 +497,7 @@ impl Router {
         worked
     }
 
-    /// Handles pending packets until there are none or the budget is used up.
+    /// Handles pending packets until none are left or the budget is used up.
     #[inline]
     fn deliver(&mut self, budget: &mut usize, devices: &mut dyn Devices) -> bool {
         let mut worked = false;
@@ -572,8 +574,8 @@ impl Router {
         }
     }
 
-    /// Begins to measure the time of each element; each element then runs on its own, without
-    /// passes. The time of elements that are pulled from counts for the pulling element.
+    /// Begins to measure the time of each element. From now on each element runs on its own,
+    /// without passes. The time of a pull counts for the element that pulls.
     pub fn measure(&mut self) {
         self.profile = Some(vec![0; self.elements.len()]);
         self.chains.clear();
@@ -622,7 +624,7 @@ impl Router {
         self.core.lines.set_limit(limit);
     }
 
-    /// How often a batch was given to an element, or to several that one pass works for.
+    /// How often a batch was given to an element, or to a pass that works for several elements.
     pub fn turns(&self) -> u64 {
         self.turns
     }
@@ -694,7 +696,7 @@ impl Router {
     /// Reads a handler: `element.handler`, or a name alone for one of the router's.
     ///
     /// # Errors
-    /// If there is no such handler, or it has no answer.
+    /// If the handler does not exist, or has no answer.
     pub fn read(&mut self, path: &str, parameter: &str) -> Result<String, HandlerError> {
         self.context(&mut NoDevices).read_handler(path, parameter)
     }
@@ -731,8 +733,8 @@ impl Router {
     }
 
     /// Informs elements that the process is about to wait for their descriptors. Returns whether
-    /// one of them has work already. The caller must call [`Router::wake_up`] after it, for any
-    /// result.
+    /// one of them already has work. The caller must call [`Router::wake_up`] after it, whatever
+    /// the result.
     pub fn fall_asleep(&mut self) -> bool {
         let elements = &mut self.elements;
         self.core.sleepers.iter().fold(false, |due, index| {
@@ -800,8 +802,8 @@ impl Router {
         }
     }
 
-    /// Ends the router as a signal does: an element that decides about stops runs all its steps,
-    /// and then the router stops in any case.
+    /// Ends the router as a signal does: an element that decides about stops runs all its steps;
+    /// after that the router stops in any case.
     pub fn end(&mut self, now_ns: u64, devices: &mut dyn Devices) {
         self.core.now_ns = now_ns.max(self.core.now_ns);
         self.core.stops = MOST_STOPS as u32;
@@ -814,7 +816,8 @@ impl Router {
     /// Decides about requests to stop.
     #[cold]
     fn attend(&mut self, devices: &mut dyn Devices) {
-        // A manager that always continues and requests again would occupy the round forever.
+        // Bounds a manager that always continues and requests again: it would occupy the round
+        // forever.
         for _ in 0..MOST_STOPS {
             if self.core.stops == 0 || self.core.stopped {
                 break;

@@ -1,13 +1,13 @@
 //! Elements that may have packets, and elements that may have room: Click's notifiers.
 //!
-//! Every round asks all tasks, so no wake-up is needed. A signal answers whether a turn would find
-//! work. A source reads it before it makes packets that a full queue would drop, and `scheduled`
-//! handlers show it to the user.
+//! Every round gives all tasks a turn, so no wake-up is needed. A signal tells whether a turn would
+//! find work. A source reads it before it makes packets that a full queue would drop. Handlers
+//! named `scheduled` show it to the user.
 
 use crate::devices::Devices;
 use crate::state::{Core, Port, Slot, UNCONNECTED, with_element};
 
-/// An element's own signal beyond «always».
+/// Which signals an element has itself, other than "always".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notifies {
     /// [`crate::Element::has_packets`] tells whether its pull outputs have packets.
@@ -36,8 +36,8 @@ enum About {
 }
 
 /// All elements that know whether there are packets at one end of a path, or room at the other.
-/// Made by [`crate::InitContext::upstream`] or [`crate::InitContext::downstream`], read by
-/// [`crate::Context::is_active`].
+/// [`crate::InitContext::upstream`] and [`crate::InitContext::downstream`] make it;
+/// [`crate::Context::is_active`] reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signal {
     about: About,
@@ -93,7 +93,8 @@ fn search(
     let mut open: Vec<Port> = first.into_iter().collect();
     while let Some(port) = open.pop() {
         let index = port.element as usize;
-        // The asking element is out of its place; a path that leads back to it adds nothing.
+        // The asking element is out of its place while it runs. A path that leads back to it adds
+        // nothing.
         let (Some(seen), Some(Some(element))) = (seen.get_mut(index), elements.get(index)) else {
             continue;
         };
@@ -107,7 +108,7 @@ fn search(
             open.extend(next.into_iter().rev());
         }
     }
-    // Unknown, for example in a cycle of pulls.
+    // If no element was found, for example in a cycle of pulls, the answer is unknown.
     signal.always |= signal.asked.is_empty();
     signal
 }

@@ -20,13 +20,13 @@ use crate::timers::Timers;
 use crate::turns::Turns;
 use crate::work::WorkList;
 
-/// An element, or nothing while it runs.
+/// An element; `None` while it runs.
 pub(crate) type Slot = Option<Box<dyn Element>>;
 
 /// No connection.
 pub(crate) const UNCONNECTED: u32 = u32::MAX;
 
-/// An input port, or where a pull input gets its packets from.
+/// An input port, or the output from which a pull input gets its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Port {
     pub(crate) element: u32,
@@ -92,7 +92,7 @@ pub struct Account {
     pub packets: u64,
 }
 
-/// The facts about each element, in addition to its state.
+/// Data about each element, apart from its own state.
 pub(crate) struct Described {
     pub(crate) info: ClassInfo,
     pub(crate) arguments: Vec<String>,
@@ -116,26 +116,26 @@ pub(crate) struct Core {
     pub(crate) forward: u32,
     pub(crate) timers: Timers,
     pub(crate) arena: Arena,
-    /// The elements' bounds in the pool.
+    /// The elements' limits in the pool.
     pub(crate) rooms: Rooms,
     pub(crate) now_ns: u64,
     /// The difference between `now_ns` and nanoseconds since 1970.
     pub(crate) wall_offset_ns: u64,
     pub(crate) accounts: Vec<Account>,
-    /// Which element ends which packets.
+    /// Which elements have ended how many packets.
     pub(crate) ledger: Ledger,
     pub(crate) tasks: Vec<Task>,
-    /// Their order if they have different shares.
+    /// The order of tasks if they have different shares.
     pub(crate) turns: Turns,
-    /// By packet of the current batch: the output it is for. Kept, as filling it with zeros for
-    /// each batch would cost a quarter of a nanosecond a packet.
+    /// The output of each packet of the current batch. It is kept, because filling it with zeros
+    /// for each batch would cost a quarter of a nanosecond a packet.
     pub(crate) ports: Vec<u16>,
     /// While a batch is split: outputs and their packets.
     pub(crate) lanes: Vec<(u16, Batch)>,
     pub(crate) names: Vec<String>,
     /// By element: name of its class.
     pub(crate) classes: Vec<&'static str>,
-    /// Packets that are followed, if a trace runs.
+    /// The packets that are followed, while a trace runs.
     pub(crate) trace: Option<crate::trace::Trace>,
     pub(crate) index: HashMap<String, usize>,
     /// Requests to stop that are not handled yet.
@@ -158,11 +158,11 @@ pub(crate) struct Core {
     /// The warnings of the element during its initialisation.
     pub(crate) warnings: Vec<String>,
     pub(crate) watched: Vec<Watched>,
-    /// Elements with a function for the process's sleep.
+    /// Elements that are called before and after the process sleeps.
     pub(crate) sleepers: Vec<usize>,
     /// Signals of the operating system and their receivers.
     pub(crate) signals: Vec<(i32, usize)>,
-    /// Most packets of a pull: one in Click's order.
+    /// Most packets of a pull: one in a one-by-one graph.
     pub(crate) most: usize,
 }
 
@@ -184,7 +184,7 @@ impl Core {
         }
     }
 
-    /// Writes a line of an element unless it has written too many; see [`Lines`].
+    /// Writes a line of an element unless the element has written too many; see [`Lines`].
     pub(crate) fn say_of(&mut self, element: usize, line: &str) {
         if self.lines.admit(element, self.now_ns) {
             self.say(line);
@@ -232,7 +232,7 @@ impl Core {
         })
     }
 
-    /// The task whose turn it is where shares differ.
+    /// The task whose turn it is, if shares differ.
     pub(crate) fn next_turn(&mut self) -> Option<usize> {
         let tickets = |task: usize| self.tasks.get(task).map_or(1, |task| task.tickets);
         self.turns.next(&tickets, self.tasks.len())
@@ -240,7 +240,7 @@ impl Core {
 }
 
 /// Calls `call` with one element taken out of its place, so that it can reach all others. Does
-/// nothing if it is out already (a pull path that leads back to its start).
+/// nothing if the element is already running (a pull path that leads back to its start).
 #[inline(always)]
 pub(crate) fn with_element<R>(
     core: &mut Core,

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 /// A timer of an element.
 pub(crate) type Owner = (usize, u32);
 
-/// Timers by deadline. Setting one costs a tree insertion: timers are for seconds and
-/// milliseconds, never for packets.
+/// Timers by deadline. Setting one costs a tree insertion, so use timers for milliseconds and
+/// seconds, never for each packet.
 #[derive(Default)]
 pub(crate) struct Timers {
     by_time: BTreeSet<(u64, Owner)>,

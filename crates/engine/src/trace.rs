@@ -1,9 +1,9 @@
 //! Tracing: follows single packets through the graph, with the effects of each element.
 //!
-//! Off, it costs one check a batch. On, a batch with a traced packet is split: the element gets
-//! that packet alone, and its outputs lead to the tracer's own work list during the call. So the
-//! tracer knows which output each packet takes and which packets the element makes. A packet is
-//! identified by its slot, which it keeps from ring to ring.
+//! Without a trace, it costs one check a batch. With a trace, a batch with a traced packet is
+//! split: the element gets that packet alone, and its outputs lead to the tracer's own work list
+//! during the call. So the tracer knows which output each packet takes and which packets the
+//! element makes. A packet is identified by its slot, which stays the same from ring to ring.
 
 mod event;
 mod told;
@@ -39,7 +39,7 @@ struct Mark {
 
 pub(crate) struct Tracer {
     program: Program,
-    /// Packets that may still be chosen.
+    /// Number of packets that may still be chosen.
     left: u32,
     snaplen: usize,
     marks: HashMap<u32, Mark>,
@@ -49,7 +49,7 @@ pub(crate) struct Tracer {
     lease_ns: u64,
     now_ns: u64,
     wall_offset_ns: u64,
-    /// By output: its own number; replaces the connections while an element is traced.
+    /// The targets of outputs while an element is traced: each output has a separate one.
     targets: Vec<u32>,
     work: WorkList,
 }
@@ -68,7 +68,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 impl Tracer {
-    /// Reads an order: `COUNT SNAPLEN PROGRAM`, the program in the form of `tcpdump -ddd`.
+    /// Reads an order: `COUNT SNAPLEN PROGRAM`. The program has the form of `tcpdump -ddd`.
     pub(crate) fn parse(order: &str, core: &Core) -> Result<Trace, String> {
         let wanted = || "expected COUNT SNAPLEN PROGRAM".to_owned();
         let (count, rest) = order.trim().split_once(' ').ok_or_else(wanted)?;
@@ -141,7 +141,7 @@ impl Tracer {
     /// Chooses among packets that have just been received.
     fn received(&mut self, interface: &str, packets: &[Packet]) {
         for packet in packets {
-            // Its slot had another packet before.
+            // The slot contained another packet before.
             if let Some(mark) = self.marks.remove(&packet.slot()) {
                 self.note(mark.number, What::Gone);
             }
@@ -156,7 +156,7 @@ impl Tracer {
         }
     }
 
-    /// Notes a packet that was pulled out of `from`, output `output`.
+    /// Notes a packet that was pulled out of output `output` of element `from`.
     fn pulled(&mut self, name: &str, class: &str, output: u32, packet: &Packet) {
         let bytes = self.bytes(packet);
         let Some(mark) = self.marks.get_mut(&packet.slot()) else { return };
@@ -176,7 +176,7 @@ impl Tracer {
     }
 }
 
-/// The interfaces, while a trace reads their packets.
+/// The interfaces, while a trace observes their packets.
 pub(crate) struct Watched<'a> {
     pub(crate) inner: &'a mut dyn Devices,
     pub(crate) trace: Trace,
@@ -272,7 +272,7 @@ pub(crate) fn pulled(core: &Core, source: Port, batch: &Batch, before: usize) {
     }
 }
 
-/// Gives a batch with traced packets to the element of `input`, the traced ones alone. Without
+/// Gives a batch with traced packets to the element of `input`, each traced packet alone. Without
 /// traced packets, returns false and does nothing.
 #[cold]
 pub(crate) fn hand_over(

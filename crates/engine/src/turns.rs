@@ -1,7 +1,7 @@
 //! The order of tasks with different shares.
 //!
-//! Stride scheduling with Click's numbers. Each task has a *pass*; the task with the least one is
-//! next. A turn increases the pass by the task's stride, which is shorter for a larger share. So
+//! Stride scheduling with Click's numbers. Each task has a *pass*; the task with the smallest pass
+//! is next. A turn increases the pass by the task's stride, which is shorter for a larger share. So
 //! the turns of a task with a large share are spread between those of others.
 
 use std::collections::VecDeque;
@@ -17,7 +17,8 @@ struct Place {
 }
 
 impl Place {
-    /// Compares passes, which wrap around: a number less than half of the range ahead is later.
+    /// Compares passes, which wrap around: a number is later if it is less than half of the range
+    /// ahead.
     fn is_after(self, pass: u32) -> bool {
         self.pass.wrapping_sub(pass).cast_signed() > 0
     }
@@ -28,7 +29,7 @@ impl Place {
 pub(crate) struct Turns(VecDeque<Place>);
 
 impl Turns {
-    /// The next of as many tasks as there are `tickets`.
+    /// The next task; there are as many tasks as `tickets`.
     pub(crate) fn next(&mut self, tickets: &dyn Fn(usize) -> u32, tasks: usize) -> Option<usize> {
         for task in self.0.len()..tasks {
             let pass = self.0.front().map_or(0, |first| first.pass);
@@ -73,7 +74,7 @@ mod tests {
         let order = order(&[1, 3, 32768], count);
         let of = |wanted: usize| order.iter().filter(|task| **task == wanted).count();
         assert_eq!(of(0) + of(1) + of(2), count);
-        // 65536 / 32768 is 2: one turn of the first for 32,768 of the last.
+        // 65536 / 32768 is 2: the first has one turn for 32,768 turns of the last.
         assert!((8..=10).contains(&of(0)), "{}", of(0));
         assert!((26..=29).contains(&of(1)), "{}", of(1));
     }

@@ -20,10 +20,11 @@ pub trait Value: Sized {
     /// The text after "expected".
     const WANTED: &'static str;
 
-    /// Reads it; `None` if the text is invalid.
+    /// Reads a value; `None` if the text is invalid.
     fn parse(text: &str, names: &Names) -> Option<Self>;
 
-    /// A text that stands for it in configurations, if it has one: documentation shows defaults so.
+    /// A text that stands for the value in configurations, if it has one. The documentation shows
+    /// defaults in this form.
     fn text(&self) -> Option<String> {
         None
     }
@@ -57,7 +58,7 @@ fn integer(text: &str) -> Option<i128> {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
-    // from_str_radix would take a second sign.
+    // `from_str_radix` would accept a second sign.
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
@@ -119,7 +120,7 @@ impl Value for Vec<u8> {
     }
 }
 
-/// A span of time: seconds, or with a unit: `ns us ms s m min h d`.
+/// A span of time: a number of seconds, or a number with a unit: `ns us ms s m min h d`.
 impl Value for Duration {
     const WANTED: &'static str = "time in seconds";
 

@@ -10,13 +10,13 @@ pub(crate) struct Work {
     pub(crate) batch: Batch,
 }
 
-/// Empty batches, shared by graphs that run in turns: a thousand graphs need no more memory than
-/// one, and it stays in the cache.
+/// Empty batches, shared by graphs that run in turns. A thousand graphs need no more memory than
+/// one, and this memory stays in the cache.
 #[derive(Default)]
 pub struct Stock(Vec<Batch>);
 
 impl Stock {
-    /// Makes sure that this many batches exist. It grows with the needs of graphs.
+    /// Makes sure that this many batches exist. The stock grows with the needs of graphs.
     #[inline]
     pub fn fill(&mut self, batches: usize) {
         while self.0.len() < batches {
@@ -28,11 +28,11 @@ impl Stock {
 /// A queue of [`Work`], first in, first out, so that packets on one path keep their order. Packets
 /// for an input that has an entry join that entry, at the end.
 ///
-/// In Click's order ([`WorkList::one_by_one`]) it is a stack of single packets: an element's
+/// In a one-by-one graph ([`WorkList::one_by_one`]) it is a stack of single packets: an element's
 /// packets precede all that were sent earlier, as if each push were a call.
 pub(crate) struct WorkList {
     queue: VecDeque<Work>,
-    /// In Click's order: the packets that the running element has sent so far.
+    /// In a one-by-one graph: the packets that the running element has sent so far.
     sent: Option<Vec<Work>>,
     /// Number of the first entry of the queue; entries are numbered without end.
     first: u64,
@@ -66,7 +66,7 @@ impl WorkList {
     #[inline(always)]
     fn waiting(&mut self, input: u32) -> Option<&mut Batch> {
         let at = self.last.get(input as usize)?.wrapping_sub(self.first);
-        // A number below `first` wraps to one far beyond the queue.
+        // A number below `first` wraps to an index far beyond the queue.
         self.queue.get_mut(usize::try_from(at).ok()?).map(|work| &mut work.batch)
     }
 
@@ -86,8 +86,8 @@ impl WorkList {
         }
     }
 
-    /// Like [`WorkList::open`] in Click's order. Packets never join an entry there, as no entry has
-    /// a number in `last`.
+    /// Like [`WorkList::open`] for one-by-one graphs. Packets never join an entry there, because no
+    /// entry has a number in `last`.
     #[cold]
     fn open_each(&mut self, input: u32, mut batch: Batch) {
         while batch.len() > 1 {
@@ -109,7 +109,7 @@ impl WorkList {
             None => packet,
         };
         let mut batch = self.take_batch();
-        // A batch from the stock is empty, so there is room.
+        // A batch from the stock is empty, so it has room.
         let _ = batch.push(packet);
         self.open(input, batch);
     }

@@ -8,7 +8,7 @@ use crate::exit::Failure;
 
 const PROGRAM: &str = "europa-bench";
 
-/// Executes the benchmark in this process.
+/// Replaces this process by the benchmark.
 pub(crate) fn bench(arguments: &[String]) -> Result<ExitCode, Failure> {
     let Some(program) = find() else {
         return Err(format!(
@@ -22,7 +22,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result<ExitCode, Failure> {
     Err(format!("{}: {error}", program.display()).into())
 }
 
-/// Beside this program, or on PATH.
+/// Looks beside this program, then on PATH.
 fn find() -> Option<PathBuf> {
     let beside = std::env::current_exe().ok().map(|path| path.with_file_name(PROGRAM));
     let path = std::env::var_os("PATH").unwrap_or_default();

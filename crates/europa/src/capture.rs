@@ -1,4 +1,4 @@
-//! `capture`: packets of interfaces are shown on the terminal or written into a file.
+//! `capture`: prints packets of interfaces, or writes them to a file.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -22,7 +22,7 @@ use crate::exit::Failure;
 use crate::target::remote;
 use crate::up::client;
 
-/// Time between two looks at the rings. The writers send no wake-up, so that a capture costs them less.
+/// Time between two reads of the rings. Writers send no wake-up, so that a capture costs them less.
 const EVERY: Duration = Duration::from_millis(5);
 /// Time between two checks that the node still runs.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
@@ -184,7 +184,7 @@ pub(crate) fn capture(instance: &Instance, args: &CaptureArgs) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// A capture of a node on another machine.
+/// A capture at a node on another machine.
 fn far(
     instance: &Instance,
     args: &CaptureArgs,
@@ -195,7 +195,7 @@ fn far(
     let path = format!("/v1/captures?target={target}&snaplen={snaplen}&rate={rate}");
     let mut count = Count { captured: 0, unwanted: 0, most: args.count.unwrap_or(u64::MAX) };
     let (mut out, mut named, mut rest) = (None, Vec::new(), Vec::new());
-    // Whether the capture was ended on request.
+    // Whether the capture ends because it was requested.
     let mut done = false;
     let mut take = |bytes: &[u8]| -> io::Result<()> {
         rest.extend_from_slice(bytes);
@@ -232,7 +232,7 @@ fn far(
     if let Some(out) = out {
         out.finish(Lost::default()).map_err(|error| format!("writing packets: {error}"))?;
     }
-    // The node has the count of its losses, and this connection has ended.
+    // The node has counted the losses, but this connection has ended.
     eprintln!("{} packets captured", count.captured);
     Ok(ExitCode::SUCCESS)
 }
@@ -251,7 +251,7 @@ impl Count {
         packets: Vec<Packet>,
         program: Option<&europa_cbpf::Program>,
     ) -> io::Result<()> {
-        // A frame that a program drops is printed once: as it arrived.
+        // A frame that a program drops is printed only once: as it arrived.
         for packet in packets.into_iter().filter(|packet| packet.way != Way::Verdict) {
             let wanted =
                 program.is_none_or(|wants| wants.matches(&packet.data, packet.length as usize));

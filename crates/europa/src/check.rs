@@ -1,4 +1,4 @@
-//! `europa check`: the mistakes of an XDP program, without a node.
+//! `europa check`: finds the mistakes of an XDP program, without a node.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(crate) struct CheckArgs {
     /// Check this program only: the name of its function or section.
     #[arg(short, long)]
     program: Option<String>,
-    /// Do not ask this machine's kernel, which only root may.
+    /// Do not ask this machine's kernel, which only root may do.
     #[arg(long)]
     user_mode: bool,
     #[command(flatten)]
@@ -80,7 +80,8 @@ pub(crate) fn check_object(
     Ok(())
 }
 
-/// The selected programs: one by name, or those of type XDP, or all if the object has no types.
+/// The selected programs: the one with this name, or those of type XDP, or all if the object has no
+/// types.
 fn wanted(object: &Object, only: Option<&str>) -> Result<Vec<usize>, Problem> {
     if only.is_some() {
         return Ok(vec![object.program(only)?]);
@@ -113,7 +114,7 @@ fn describe(file: &[u8], object: &Object, number: usize, kernel: bool) -> Result
     ))
 }
 
-/// Asks this machine's kernel about a program: first as a tenant's, then as an operator's.
+/// Asks this machine's kernel about a program: first as a tenant's program, then as an operator's.
 fn ask(file: &[u8], program: &str) -> Result<&'static str, Problems> {
     let settings = || Settings { program: Some(program.to_owned()), ..Settings::default() };
     if try_in_kernel(file, settings(), Rights::Tenant).is_ok() {

@@ -64,13 +64,13 @@ pub(crate) struct Cli {
     command: Command,
 }
 
-/// Where `up`, `apply` and `diff` read a configuration.
+/// The arguments by which `up`, `apply` and `diff` get a configuration.
 #[derive(Args, Debug)]
 pub(crate) struct Files {
     /// YAML files, directories of .yaml and .yml files, or `-` for standard input.
     #[arg(value_name = "FILE", required_unless_present = "more")]
     files: Vec<PathBuf>,
-    /// A file as above; can be repeated.
+    /// Like FILES; can be repeated.
     #[arg(
         id = "more",
         short = 'f',
@@ -87,7 +87,7 @@ impl Files {
         Files { files: vec![file], more: Vec::new() }
     }
 
-    /// All of them, in the order of the two lists.
+    /// All files, in the order of the two lists.
     pub(crate) fn all(&self) -> impl Iterator<Item = &PathBuf> {
         self.files.iter().chain(&self.more)
     }
@@ -117,17 +117,17 @@ pub(crate) struct Starting {
     pub(crate) metrics: Option<SocketAddr>,
     /// Number of workers of the switch. Default: 1.
     ///
-    /// Each worker has a CPU of its own; ports and routers are distributed over them. The number
+    /// Each worker has its own CPU. Ports and routers are distributed over the workers. The number
     /// applies until `europa down`.
     #[arg(long, value_name = "N", env = "EUROPA_WORKERS",
         value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) workers: Option<u32>,
-    /// Take requests of users by TLS at ADDRESS:PORT.
+    /// Accept requests of users by TLS at ADDRESS:PORT.
     #[arg(long, value_name = "ADDRESS:PORT", env = "EUROPA_LISTEN")]
     pub(crate) listen: Option<SocketAddr>,
-    /// File with the node's certificate for --listen, and the chain of its issuers, as PEM.
+    /// PEM file with the node's certificate for --listen, and the certificates of its issuers.
     ///
-    /// Default: a certificate of the node's own authority, which the first start makes.
+    /// Default: a certificate of the node's own authority, which is made at the first start.
     #[arg(long, value_name = "FILE", env = "EUROPA_TLS_CERT", requires_all = ["listen", "tls_key"])]
     pub(crate) tls_cert: Option<PathBuf>,
     /// File with the private key of --tls-cert, as PEM.
@@ -155,7 +155,7 @@ enum Command {
     /// Start a node if none runs, and apply files.
     ///
     /// The node runs in the background until `europa down`, which also deletes its configuration.
-    /// Otherwise `up` is the same as `apply`.
+    /// If a node already runs, `up` is the same as `apply`.
     Up {
         #[command(flatten)]
         apply: Apply,
@@ -165,12 +165,12 @@ enum Command {
     /// Apply files to the running node; only objects that differ change.
     ///
     /// The node first checks all files together with its present configuration, and compiles Click
-    /// configurations in a sandbox. If it finds a mistake, nothing changes. Then it carries out
-    /// the differences and prints each. Routes and neighbours of `builtin: ipv4` change in place.
-    /// Another fast path replaces the old one in the running process (hot swap), without loss.
-    /// Another interface, pool, CPU or poll mode restarts this one router.
+    /// configurations in a sandbox. If it finds a mistake, nothing changes. Otherwise it carries
+    /// out the differences and prints each. Routes and neighbours of `builtin: ipv4` change in
+    /// place. A changed fast path replaces the old one in the running process (hot swap), without
+    /// loss of packets. A change of interfaces, pool, CPU or poll mode restarts only that router.
     ///
-    /// If a step fails, the node restores the state before. Objects that the files do not name
+    /// If a step fails, the node restores the former state. Objects that the files do not name
     /// stay, unless --prune is given.
     Apply(Apply),
     /// Show what `apply` would change, and change nothing.
@@ -179,7 +179,7 @@ enum Command {
     Diff {
         #[command(flatten)]
         files: Files,
-        /// Show also the removal of objects that the files do not name.
+        /// Also show the removal of objects that the files do not name.
         #[arg(long)]
         prune: bool,
         /// Exit with 6 if something would change.
@@ -191,9 +191,8 @@ enum Command {
     },
     /// End the node and remove everything that it has made.
     ///
-    /// The configuration of a node started by `up` is deleted. That of a node started by `europa
-    /// node` is kept, and its next start applies it again. `down` also removes the remains of a
-    /// killed node.
+    /// `down` deletes the configuration of a node that `up` has started. It keeps that of `europa
+    /// node`, whose next start applies it again. It also removes the remains of a killed node.
     Down,
     /// Show whether the node runs, and which objects are not as configured.
     Status {
@@ -206,11 +205,11 @@ enum Command {
     Get(GetArgs),
     /// Show everything about one object.
     ///
-    /// State, addresses (also automatic ones), counters, document and latest events.
+    /// Prints state, addresses (including automatic ones), counters, document and latest events.
     Describe(DescribeArgs),
-    /// Show objects again whenever one changes, until Ctrl-C.
+    /// Show objects again whenever one of them changes, until Ctrl-C.
     ///
-    /// On a terminal the whole table is drawn again. Otherwise only changed lines are printed.
+    /// On a terminal the whole table is drawn again; otherwise only changed lines are printed.
     #[command(alias = "w")]
     Watch(ObserveArgs),
     /// Explain the fields of a document.
@@ -222,17 +221,18 @@ enum Command {
     /// Show packets, bytes and losses.
     #[command(aliases = ["st", "sta", "stat"])]
     Stats {
-        /// Only this slice, router, interface, port, link or host: `red`, `red/r1`, `red/r1.in`.
+        /// Show only this slice, router, interface, port, link or host: `red`, `red/r1`,
+        /// `red/r1.in`.
         #[arg(add = ArgValueCompleter::new(complete::counted))]
         name: Option<String>,
-        /// Show rates instead, every second, or every SECONDS.
+        /// Show rates instead, once a second, or every SECONDS.
         #[arg(short, long, value_name = "SECONDS", num_args = 0..=1,
             default_missing_value = "1", value_parser = interval)]
         watch: Option<Duration>,
-        /// Show also interfaces to slow paths and ports to hosts, which the node makes itself.
+        /// Also show interfaces to slow paths and ports to hosts, which the node makes itself.
         #[arg(short, long)]
         all: bool,
-        /// Print JSON; with --watch one document of counters a line.
+        /// Print JSON; with --watch, one document of counters a line.
         #[arg(long)]
         json: bool,
     },
@@ -261,7 +261,7 @@ enum Command {
     },
     /// Draw a recording of `europa record` as SVG.
     Plot(PlotArgs),
-    /// Show events: processes started and ended, links up and down, changes applied.
+    /// Show events: started and ended processes, links up and down, applied changes.
     Events {
         /// Wait for further events and show them too.
         #[arg(short, long)]
@@ -272,7 +272,8 @@ enum Command {
     },
     /// Show the log of a router, a host, the switch or the node.
     ///
-    /// A host's log is the output of its `run` commands. A log starts again when it has 4 MB.
+    /// A host's log is the output of its `run` commands. A log begins again when it has reached 4
+    /// MB.
     Logs {
         /// SLICE/ROUTER, SLICE/ROUTER.PROGRAM, the name of a host, `switch` or `node`.
         #[arg(value_name = "NAME", add = ArgValueCompleter::new(complete::logs))]
@@ -289,11 +290,11 @@ enum Command {
         /// SLICE/ROUTER.
         #[arg(add = ArgValueCompleter::new(complete::routers))]
         router: String,
-        /// ELEMENT.HANDLER, such as `route.table`. `list` lists the elements, `ELEMENT.handlers`
-        /// the handlers of one.
+        /// ELEMENT.HANDLER, such as `route.table`. `list` lists the elements; `ELEMENT.handlers`
+        /// lists the handlers of an element.
         #[arg(add = ArgValueCompleter::new(complete::read_handlers))]
         handler: String,
-        /// The parameter of handlers that take one, such as `lookup`.
+        /// The parameter, for handlers that take one, such as `lookup`.
         #[arg(allow_negative_numbers = true)]
         parameter: Option<String>,
         /// Print JSON.
@@ -348,15 +349,15 @@ enum Command {
         #[command(subcommand)]
         command: LspCommand,
     },
-    /// Make, list and revoke tokens, with which users ask a node over the network.
+    /// Make, list and revoke tokens, by which users identify themselves to a node over the network.
     Token {
         #[command(subcommand)]
         command: TokenCommand,
     },
     /// Use a node on another machine from now on.
     ///
-    /// Checks the token of --token-file at the node, and keeps both as a context. --ca names the
-    /// certificate of the node's authority.
+    /// Checks the token of --token-file at the node, and stores node and token as a context. --ca
+    /// names the certificate of the node's authority.
     Login {
         /// The node, such as `https://node.example:7443`.
         #[arg(value_name = "NODE")]
@@ -373,15 +374,15 @@ enum Command {
         /// The context. Default: the current one.
         name: Option<String>,
     },
-    /// List contexts, and choose the current one.
+    /// List contexts, or choose the current one.
     Context {
         #[command(subcommand)]
         command: ContextCommand,
     },
-    /// Print entries for ~/.ssh/config, with which ssh, scp and rsync reach routers by their names.
+    /// Print entries for ~/.ssh/config, so that ssh, scp and rsync reach routers by name.
     ///
-    /// Each connection goes through the node to an sshd inside the router's slow path. So its files
-    /// and forwarded ports are the router's own. A router SLICE/NAME has the name SLICE.NAME.
+    /// Each connection goes through the node to an sshd inside the router's slow path. So files and
+    /// forwarded ports are those of the router. A router SLICE/NAME has the name SLICE.NAME.
     SshConfig(ConfigArgs),
     /// Send and receive packets by ids: the Internet Indirection Infrastructure. Needs no node.
     I3 {
@@ -413,13 +414,15 @@ enum Command {
     },
     /// Remove objects.
     ///
-    /// An object that others need is not removed: a slice with routers, a port with interfaces.
+    /// An object that other objects need is not removed, for example a slice with routers, or a
+    /// port with interfaces.
     Delete(DeleteArgs),
     /// Check this machine's kernel and settings.
     ///
     /// Exits with 1 if Europa cannot run here. With --live, checks for each router and interface of
-    /// the running node that every packet is present or was lost for a known cause. Exits with 1 if
-    /// that does not hold within a second; packets in transit count on neither side.
+    /// the running node that every packet is present or was lost for a known cause. It exits with 1
+    /// if that does not hold within a second. Packets in transit are counted neither as present nor
+    /// as lost.
     Doctor {
         /// Check the counters of the running node.
         #[arg(long)]
@@ -430,8 +433,8 @@ enum Command {
     },
     /// Run a command in a router's slow path or in a host; without a command, a shell.
     ///
-    /// The command sees the interfaces and files of the router or host and is under its limits. The
-    /// exit code is the command's: 127 if it is not found, 126 if it cannot be executed.
+    /// The command sees the interfaces and files of the router or host, and has the same limits.
+    /// The exit code is that of the command: 127 if it is not found, 126 if it cannot be executed.
     #[command(
         alias = "ex",
         after_help = "Examples:\n  \
@@ -451,10 +454,10 @@ enum Command {
     ///
     /// See docs/cluster.md.
     Cluster(ClusterArgs),
-    /// Measure Europa beside Linux, XDP, Click and testpmd.
+    /// Measure Europa in comparison with Linux, XDP, Click and testpmd.
     ///
-    /// Runs `europa-bench` of this program's folder or of PATH.
-    /// `europa bench --help` lists its cases and options.
+    /// Runs `europa-bench` from this program's folder or from PATH. `europa bench --help` lists its
+    /// cases and options.
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Bench {
         /// Cases and options; see `europa bench --help`.
@@ -472,14 +475,14 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Check an XDP program, a source in C or an object. Needs no node.
+    /// Check an XDP program, a source in C or an object file. Needs no node.
     ///
     /// Shows all mistakes at once, each at its line with a remedy. A source is compiled as by
     /// `europa compile`.
     Check(CheckArgs),
     /// Compile an XDP program from C to an object, and check it. Needs no node.
     ///
-    /// Runs clang in a sandbox, where it can read the system's headers, those of eBPF, and the
+    /// Runs clang in a sandbox, where it can read the headers of the system and of eBPF, and the
     /// source's folder.
     Compile(CompileArgs),
     /// Print a completion script for a shell.
@@ -497,10 +500,10 @@ enum Command {
     },
     /// Run the node in the foreground, for systemd.
     ///
-    /// The node keeps its configuration in /var/lib/europa/NAME/state.redb and applies it when it
+    /// The node stores its configuration in /var/lib/europa/NAME/state.redb and applies it when it
     /// starts. At SIGTERM it ends all its processes and then itself.
     Node {
-        /// Delete the configuration at the end; for `up`.
+        /// Delete the configuration at the end; `up` uses this.
         #[arg(long, hide = true)]
         temporary: bool,
         #[command(flatten)]
@@ -519,9 +522,9 @@ pub(crate) fn interval(text: &str) -> Result<Duration, String> {
 
 #[derive(Subcommand)]
 enum Clab {
-    /// Make the links `containerlab`, `clab` and `docker` to this binary in a folder.
+    /// Make links in a folder that run this binary as `containerlab`, `clab` and `docker`.
     ///
-    /// Called by such a name, Europa behaves like that command, in the functions that netlab and
+    /// Under such a name, Europa behaves like that command, for the functions that netlab and
     /// scripts of labs use. Put the folder first in PATH.
     Install {
         /// The folder, which is made if it is missing.
@@ -531,7 +534,7 @@ enum Clab {
 
 #[derive(Subcommand)]
 enum Import {
-    /// From containerlab: kinds linux, frr, bridge, ext-container and host.
+    /// Convert from containerlab: kinds linux, frr, bridge, ext-container and host.
     ///
     /// Fields without a counterpart in Europa are printed to standard error with their lines.
     Containerlab {
@@ -540,15 +543,15 @@ enum Import {
         /// The file to write. Default: standard output.
         #[arg(short, long)]
         output: Option<PathBuf>,
-        /// The files of an image: an archive of `docker save`, or an OCI layout. Also in the variable
-        /// EUROPA_IMAGES, with commas between.
+        /// The files of an image: an archive of `docker save`, or an OCI layout. The variable
+        /// EUROPA_IMAGES can also name them, separated by commas.
         #[arg(long = "image", value_name = "NAME=PATH")]
         images: Vec<String>,
     },
 }
 
 impl Command {
-    /// Whether it asks a node, which may be on another machine.
+    /// Whether the command asks a node, which may be on another machine.
     fn asks_a_node(&self) -> bool {
         !matches!(
             self,
@@ -575,7 +578,7 @@ impl Command {
         )
     }
 
-    /// The name of a command that asks a node and needs the node's machine.
+    /// The name of the command, if it asks a node and must run on the node's machine.
     fn on_the_machine(&self) -> Option<&'static str> {
         match self {
             Command::Exec { .. } => Some("exec"),

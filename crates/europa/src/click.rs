@@ -26,7 +26,7 @@ pub(crate) fn click(arguments: &[String]) -> ExitCode {
         }
         "check" => with_graph(rest, true, |graph, _| describe(graph)),
         "flatten" => {
-            // `click-flatten` has more to write, from archives; here the option changes nothing.
+            // `click-flatten` can also write archives; here the option has no effect.
             let rest: Vec<String> =
                 rest.iter().filter(|argument| *argument != "--config").cloned().collect();
             with_graph(&rest, false, |graph, _| graph.to_string())
@@ -56,11 +56,11 @@ pub(crate) fn click(arguments: &[String]) -> ExitCode {
 }
 
 fn print(text: &str) {
-    // The reader of the pipe may have ended.
+    // An error is ignored: the reader of the pipe may have ended.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-/// Checks a configuration, with `arguments_too` also the arguments of its elements, and writes the
+/// Checks a configuration and, with `arguments_too`, the arguments of its elements. Writes the
 /// result of `answer`.
 fn with_graph(
     arguments: &[String],
@@ -147,7 +147,7 @@ fn describe(graph: &Graph) -> String {
 
 /// Runs a configuration and draws it with each element's work and cost.
 fn draw_measured(mut options: Options, as_dot: bool) -> ExitCode {
-    // The run itself would write its own text there.
+    // Without this, the run itself would write text to the output.
     let output = options.output.take().filter(|file| file != "-");
     let mut text = None;
     let path = options.path.clone();

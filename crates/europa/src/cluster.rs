@@ -36,11 +36,10 @@ pub(crate) struct ClusterArgs {
 /// The cluster's etcd.
 #[derive(Args)]
 struct AccessArgs {
-    /// URLs of etcd's members. Default: those of `cluster dev`, if it runs, otherwise this
-    /// machine's.
+    /// URLs of etcd's members. Default: those of a running `cluster dev`, otherwise this machine's.
     #[arg(long, global = true, value_name = "URL", env = "EUROPA_ETCD", value_delimiter = ',')]
     etcd: Vec<String>,
-    /// Name of the cluster, one of several in the same etcd.
+    /// Name of the cluster; one etcd may hold several.
     #[arg(
         long,
         global = true,
@@ -49,14 +48,14 @@ struct AccessArgs {
         default_value = "default"
     )]
     cluster: String,
-    /// File with certificates that vouch for etcd's members, as PEM.
+    /// PEM file with the certificates of the authorities that have signed those of etcd's members.
     #[arg(long, global = true, value_name = "FILE", env = "EUROPA_ETCD_CA")]
     etcd_ca: Option<PathBuf>,
-    /// File with a certificate for etcd, as PEM.
+    /// PEM file with a certificate for etcd.
     #[arg(long, global = true, value_name = "FILE", env = "EUROPA_ETCD_CERT",
         requires_all = ["etcd_key", "etcd_ca"])]
     etcd_cert: Option<PathBuf>,
-    /// File with the private key of --etcd-cert, as PEM.
+    /// PEM file with the private key of --etcd-cert.
     #[arg(
         long,
         global = true,
@@ -71,13 +70,13 @@ struct AccessArgs {
 enum ClusterCommand {
     /// Apply files to the cluster; each node runs its part.
     ///
-    /// All documents are checked together, then each node that is concerned checks its part. If one
+    /// All documents are checked together; then each node concerned checks its part. If a node
     /// refuses or does not answer, nothing changes.
     Apply {
         #[command(flatten)]
         apply: Apply,
-        /// Accept the change although nodes concerned have no lease: they carry it out when they
-        /// return.
+        /// Accept the change although some nodes concerned have no lease: they carry it out when
+        /// they return.
         #[arg(long)]
         allow_absent: bool,
     },
@@ -90,11 +89,11 @@ enum ClusterCommand {
         #[arg(long)]
         allow_absent: bool,
     },
-    /// Show the cluster's documents, and which node has each.
+    /// Show the cluster's documents, and which node runs each.
     Get {
         /// A kind of document, or KIND/NAME. Default: all.
         what: Option<String>,
-        /// Print JSON: the documents as they are stored.
+        /// Print JSON: the documents in their stored form.
         #[arg(long)]
         json: bool,
     },
@@ -104,7 +103,7 @@ enum ClusterCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Give a node no new routers and hosts; its present ones stay.
+    /// Place no new routers and hosts on a node; its present ones stay.
     Cordon {
         /// The node.
         node: String,
@@ -116,27 +115,27 @@ enum ClusterCommand {
     },
     /// Move routers and hosts away from a node, one after the other, and cordon it.
     ///
-    /// Objects with ties to the machine stay: `node:` in a document, a port, a grant, a flow. Each
-    /// object starts on its new node before its links change. The command prints why an object
-    /// stays.
+    /// Objects that are bound to the machine stay: by `node:` in a document, a port, a grant, or a
+    /// flow. Each object starts on its new node before its links change. The command prints why an
+    /// object stays.
     Drain {
         /// The node.
         node: String,
-        /// Print for each router and host its new node and the losses, and change nothing.
+        /// Print the new node and the losses for each router and host, and change nothing.
         #[arg(long)]
         dry_run: bool,
     },
-    /// Start the routers and hosts of a node without a lease on other nodes, at once.
+    /// Start the routers and hosts of a node without a lease on other nodes at once.
     ///
     /// The cluster does this automatically, unless more than half of the nodes have no lease.
     Takeover {
         /// The node.
         node: String,
     },
-    /// Have this machine's node run its part of the cluster; runs in the foreground, for systemd.
+    /// Make this machine's node run its part of the cluster; runs in the foreground, for systemd.
     ///
-    /// The node is one of `europa node` or `europa up`. It continues without the agent and without
-    /// etcd.
+    /// The node was started by `europa node` or `europa up`. It continues when the agent or etcd
+    /// ends.
     Agent {
         /// Name of the node in the cluster. Default: the machine's host name.
         #[arg(long)]
@@ -153,10 +152,10 @@ enum ClusterCommand {
         /// Number of nodes.
         #[arg(default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=16))]
         nodes: u8,
-        /// Name, if several run: their nodes are the instances NAME-1, NAME-2.
+        /// Name of this cluster, if several run: its nodes are the instances NAME-1, NAME-2.
         #[arg(long, default_value = "dev")]
         name: String,
-        /// Remove the remains of a killed one, and run nothing.
+        /// Remove the remains of a killed `cluster dev`, and run nothing.
         #[arg(long)]
         remove: bool,
     },

@@ -1,4 +1,4 @@
-//! `europa compile`: C to an eBPF object, by a clang that is locked in.
+//! `europa compile`: compiles C to an eBPF object, with clang in a sandbox.
 
 use std::fs;
 use std::io;

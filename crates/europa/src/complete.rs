@@ -1,4 +1,4 @@
-//! Completion in the shell: names of objects and handlers, for which a running node is asked.
+//! Completion in the shell: names of objects and handlers, which a running node is asked for.
 
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::kinds::{KINDS, plural};
 use crate::target::{self, TargetArgs};
 use crate::{explain, routers, selected};
 
-/// The words before the one that is completed, from the shell.
+/// The words before the word to complete, as the shell passes them.
 fn line() -> Vec<String> {
     let words = std::env::args_os().skip_while(|word| word != "--").skip(1);
     words.map(|word| word.to_string_lossy().into_owned()).collect()
@@ -32,7 +32,7 @@ fn instance(line: &[String]) -> Option<String> {
     None
 }
 
-/// The first word after one of these commands that is no option.
+/// The first word after one of these commands, without options.
 fn after<'a>(line: &'a [String], commands: &[&str]) -> Option<&'a str> {
     let mut words = line.iter().skip_while(|word| !commands.contains(&word.as_str())).skip(1);
     words.find(|word| !word.starts_with('-')).map(String::as_str)
@@ -43,10 +43,10 @@ fn kind(line: &[String]) -> Option<&'static str> {
     plural(after(line, &["get", "ls", "describe", "delete", "watch"])?).ok()
 }
 
-/// A client of the node that the command line means. It does not wait long: the user waits.
+/// A client of the node in the command line. Its timeout is short, because the user waits.
 fn client() -> Option<Client> {
     let name = instance(&line()).or_else(|| std::env::var("EUROPA_INSTANCE").ok());
-    // The node that the command itself would address; without a choice, the node of this machine.
+    // The node that the command itself would use; without a choice, the node of this machine.
     let _ = target::choose(&TargetArgs::default(), name.is_some());
     let instance = Instance::new(name.as_deref().unwrap_or("default")).ok()?;
     let deadlines = Deadlines {
@@ -111,7 +111,7 @@ pub(crate) fn routers(current: &OsStr) -> Vec<CompletionCandidate> {
     names(&["routers"], current)
 }
 
-/// Objects of the typed kind; without one, kinds and KIND/NAME.
+/// Objects of the kind in the command line; without a kind, kinds and KIND/NAME.
 pub(crate) fn objects(current: &OsStr) -> Vec<CompletionCandidate> {
     match kind(&line()) {
         Some(kind) => names(&[kind], current),
@@ -190,7 +190,7 @@ pub(crate) fn write_handlers(current: &OsStr) -> Vec<CompletionCandidate> {
     handlers(current, 'w')
 }
 
-/// The elements of the typed router; after a dot, the handlers of an element.
+/// The elements of the router in the command line; after a dot, the handlers of an element.
 fn handlers(current: &OsStr, mode: char) -> Vec<CompletionCandidate> {
     let line = line();
     let Some(path) = after(&line, &["read", "write"]).and_then(|name| routers::path(name).ok())
@@ -214,7 +214,8 @@ fn handlers(current: &OsStr, mode: char) -> Vec<CompletionCandidate> {
     words(elements.chain(allowed(&own, mode).map(str::to_owned)), current)
 }
 
-/// The names in a list of handlers, each with a tab and its modes, that permit a mode.
+/// The names in a list of handlers that permit a mode. In the list, each name is followed by a tab
+/// and its modes.
 fn allowed(list: &str, mode: char) -> impl Iterator<Item = &str> {
     let pairs = list.lines().filter_map(|line| line.split_once('\t'));
     pairs.filter(move |(_, modes)| modes.contains(mode)).map(|(name, _)| name)

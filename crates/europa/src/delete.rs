@@ -15,7 +15,7 @@ use crate::up::{Progress, client, print};
 /// Arguments of `delete`.
 #[derive(Args)]
 pub(crate) struct DeleteArgs {
-    /// A kind and names, as in `router red/r1 red/r2`; or KIND/NAME, once or several times.
+    /// A kind and names, as in `router red/r1 red/r2`; or one or several KIND/NAME.
     #[arg(required = true, value_name = "KIND NAME|KIND/NAME", num_args = 1..,
         add = ArgValueCompleter::new(complete::objects))]
     objects: Vec<String>,
@@ -45,7 +45,7 @@ pub(crate) fn delete(instance: &Instance, args: &DeleteArgs) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-/// The objects that the words of a command line name, checked before any is removed.
+/// The objects that a command line names; all are checked before any is removed.
 fn references(words: &[String]) -> Result<Vec<Reference>, Failure> {
     let Some((first, names)) = words.split_first() else { return Ok(Vec::new()) };
     if Reference::parse(first).is_some() {

@@ -1,4 +1,4 @@
-//! `describe`: everything about one object.
+//! `describe`: all data about one object.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::process::ExitCode;
@@ -123,7 +123,7 @@ fn addresses(stats: &NodeStats, object: &Object) {
     }
 }
 
-/// The other end of an interface, by a router's document.
+/// The other end of an interface, from a router's document.
 fn attached(object: &Object, interface: &str) -> String {
     let fields = object.document.get("interfaces").and_then(|all| all.get(interface));
     let named = ["port", "link"].into_iter().find_map(|kind| {

@@ -1,4 +1,4 @@
-//! `exec`: a command in a router's slow path or in a host.
+//! `exec`: runs a command in a router's slow path or in a host.
 
 use std::fs;
 use std::process::ExitCode;
@@ -29,7 +29,7 @@ pub(crate) fn exec(
             path.display()
         )));
     }
-    // A node's own name in a lab, which Europa's rules may have changed.
+    // In a lab, the name may be that of the lab's node; Europa may have changed it for the object.
     match stand_in::object(instance, name) {
         Some(Object::Host(host)) => return host::exec(instance, &host, command),
         Some(Object::Router(router)) => return slow_path::exec(instance, &router, command),

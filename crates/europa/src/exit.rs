@@ -7,7 +7,7 @@ use europa_client::ClientError;
 use europa_sandbox::descriptors_hint;
 use nix::errno::Errno;
 
-/// Why a command failed, and its exit code.
+/// The reason why a command failed, and its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
@@ -54,7 +54,7 @@ impl Failure {
         }
     }
 
-    /// The same failure with a further sentence, if that is not empty.
+    /// The same failure with a further sentence, unless that is empty.
     pub(crate) fn with(mut self, sentence: &str) -> Failure {
         if !sentence.is_empty() {
             self.message = format!("{}; {sentence}", self.message);
@@ -120,7 +120,7 @@ impl From<CaptureError> for Failure {
         let message = error.to_string();
         match error {
             CaptureError::NoNode(_) => Failure { code: 3, message },
-            // Captures have no status codes, only this text.
+            // Captures report no status codes, only this text.
             CaptureError::Refused(_) if message.starts_with("there is no") => {
                 Failure::missing(message)
             }

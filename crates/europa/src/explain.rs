@@ -29,7 +29,7 @@ fn overview(schema: &Value, colours: Colours) -> String {
     text + "\nOne kind: `europa explain router`; a field: `europa explain router.interfaces`\n"
 }
 
-/// A kind or field: its form, its description, and its own fields.
+/// The page of a kind or field: its form, its description, and its own fields.
 fn page(schema: &Value, path: &str, colours: Colours) -> Result<String, Failure> {
     let found = find(schema, path)?;
     let mut text = format!("{}  {}\n", colours.bold(path), form(schema, found));
@@ -96,9 +96,9 @@ pub(crate) fn names_below(path: &str) -> Vec<String> {
     fields.map(|(fields, _)| fields.keys().cloned().collect()).unwrap_or_default()
 }
 
-/// Follows references and `null` alternatives to the schema with the contents.
+/// Follows references, and removes `null` alternatives, to the schema with the contents.
 fn resolve<'a>(schema: &'a Value, mut at: &'a Value) -> &'a Value {
-    // Longer chains of references do not occur; a circle ends here too.
+    // Longer chains of references do not occur; the limit also ends a cycle.
     for _ in 0..16 {
         if let Some(reference) = at.get("$ref").and_then(Value::as_str) {
             match schema.pointer(reference.trim_start_matches('#')) {
@@ -116,13 +116,13 @@ fn resolve<'a>(schema: &'a Value, mut at: &'a Value) -> &'a Value {
     at
 }
 
-/// The schema of a value without `null`.
+/// The alternatives of a value, without `null`.
 fn choices(at: &Value) -> Vec<&Value> {
     let lists = ["anyOf", "oneOf"].into_iter().filter_map(|name| at.get(name)?.as_array());
     lists.flatten().filter(|one| one.get("type").and_then(Value::as_str) != Some("null")).collect()
 }
 
-/// The fields of an object, or of the objects in a list or map, and which are required.
+/// The fields of an object, or of the objects in a list or map, and whether each is required.
 fn fields<'a>(schema: &'a Value, at: &'a Value) -> Option<(&'a Map<String, Value>, Vec<&'a str>)> {
     let at = resolve(schema, at);
     if let Some(fields) = at.get("properties").and_then(Value::as_object) {
@@ -187,7 +187,7 @@ fn form(schema: &Value, at: &Value) -> String {
     if words.is_empty() { "value".to_owned() } else { words.join(" or ") }
 }
 
-/// The values of an enumeration that have a description, a line each.
+/// The values of an enumeration that have a description, one on each line.
 fn alternatives(schema: &Value, at: &Value) -> String {
     let mut text = String::new();
     for one in choices(resolve(schema, at)) {
@@ -223,7 +223,7 @@ mod tests {
         assert!(shown("r.interfaces.addresses").starts_with("r.interfaces.addresses  list of"));
     }
 
-    /// Every field that a document can have is reached by its path, however deep.
+    /// Every field that a document can have is reached by its path, at any depth.
     #[test]
     fn every_field_has_a_page() {
         fn walk(schema: &Value, path: &str, depth: u32, pages: &mut u32) {

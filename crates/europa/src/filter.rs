@@ -1,4 +1,4 @@
-//! `filter`: rules of slices, which change while packets pass.
+//! `filter`: changes rules of slices while packets pass.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -61,8 +61,8 @@ pub(crate) enum FilterCommand {
     },
     /// Add the rules of a file, all at once.
     ///
-    /// The file has one rule a line in the form of `add`, or filters in ClassBench's format, the
-    /// first with the highest priority.
+    /// The file has one rule a line: in the form of `add`, or as a filter in ClassBench's format.
+    /// The first filter has the highest priority.
     Load {
         /// The slice.
         #[arg(add = ArgValueCompleter::new(complete::slices))]
@@ -72,7 +72,7 @@ pub(crate) enum FilterCommand {
         /// The action of ClassBench filters, such as `drop` or `{queue: 3}`.
         #[arg(long, default_value = "count")]
         action: String,
-        /// Remove all present rules with numbers at the same moment.
+        /// Remove all present rules that have numbers, at the same moment.
         #[arg(long)]
         replace: bool,
         /// Print JSON.
@@ -98,8 +98,7 @@ pub(crate) fn filter(instance: &Instance, command: FilterCommand) -> Result<Exit
     }
 }
 
-/// A client of the node or, in a router's slow path, of the node's socket for the router's
-/// programs.
+/// A client of the node or, in a router's slow path, of the node's socket for programs of routers.
 fn node(instance: &Instance) -> Client {
     if remote().is_some() {
         return client(instance);
@@ -195,7 +194,7 @@ fn shown(rule: &Rule) -> Result<String, Failure> {
     Ok(value.to_string())
 }
 
-/// A field; values that YAML would read as a number are quoted.
+/// A field as text. Values that YAML would read as a number are quoted.
 fn pair(name: &str, value: &Value) -> String {
     match name {
         "key" | "result" => format!("{name}: {value}"),

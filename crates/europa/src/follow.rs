@@ -1,4 +1,4 @@
-//! `events` and `logs`: once, or continuously.
+//! `events` and `logs`: print them once, or continuously.
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! `get`: documents and their state.
+//! `get`: prints documents and their state.
 
 use std::process::ExitCode;
 
@@ -122,7 +122,7 @@ pub(crate) fn one(client: &Client, reference: &Reference) -> Result<Object, Fail
     Ok(client.get(&reference.path())?)
 }
 
-/// Documents in the form of a file.
+/// Documents as YAML, in the form of a file.
 pub(crate) fn yaml(objects: &[Object]) -> Result<String, Failure> {
     let document = |object: &Object| {
         serde_saphyr::to_string(&object.document).map_err(|error| Failure::from(error.to_string()))
@@ -151,7 +151,7 @@ pub(crate) fn tables(objects: &[Object], several: bool, wide: bool, colours: Col
 /// The function that makes a table's cell from an object.
 type Cell = fn(&Object) -> String;
 
-/// The columns of a kind: heading, whether it is only in wide tables, and the cell.
+/// The columns of a kind: heading, whether only wide tables show it, and the cell.
 fn columns(kind: &str) -> &'static [(&'static str, bool, Cell)] {
     match kind {
         "port" => &[
@@ -259,7 +259,7 @@ fn interfaces(object: &Object) -> String {
     names.join(",")
 }
 
-/// The addresses of a router's document.
+/// The addresses in a router's document.
 fn addresses(object: &Object) -> String {
     let interfaces = object.document.get("interfaces").and_then(Value::as_object);
     let lists = interfaces.iter().flat_map(|map| map.values());

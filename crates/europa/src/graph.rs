@@ -69,7 +69,7 @@ pub(crate) fn graph(instance: &Instance, args: &GraphArgs) -> Result<ExitCode, F
             fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
         }
         None => {
-            // The reader of the pipe may have ended.
+            // An error is ignored: the reader of the pipe may have ended.
             let _ = std::io::stdout().write_all(text.as_bytes());
         }
     }
@@ -95,7 +95,7 @@ fn rates(instance: &Instance) -> Result<Rates, Failure> {
     Ok(rows.into_iter().map(rate).collect())
 }
 
-/// By name of a link: its document's rate, delay and losses, a line each.
+/// Links by name: rate, delay and losses in the link's document, a line each.
 type Links = HashMap<String, Vec<String>>;
 
 fn links(instance: &Instance) -> Result<Links, Failure> {
@@ -104,7 +104,7 @@ fn links(instance: &Instance) -> Result<Links, Failure> {
     Ok(links.collect())
 }
 
-/// The fields that make a line of a link, for both directions and for each.
+/// The fields of a link's document that appear on its line, for both directions and for each.
 fn line_of(document: &Value) -> Vec<String> {
     let fields = |at: &Value| {
         let text = |name: &str| match at.get(name)? {
@@ -145,7 +145,8 @@ fn topology(scene: &Scene, rates: &Rates, links: &Links) -> Diagram {
     let mut index: HashMap<String, usize> = HashMap::new();
     let used = used_ports(scene);
     for port in &scene.ports {
-        // The node makes a port itself for the host at the end of a link. The link is drawn.
+        // For a host at the end of a link, the node makes a port itself. The link is drawn in its
+        // place.
         if port.name.contains('.') && !used.contains(port.name.as_str()) {
             continue;
         }
@@ -253,7 +254,8 @@ fn interface_box(full: &str, interface: &Interface, rates: Option<&[f64; 4]>, gr
     Box { text, hint, kind: Kind::Light, group, ..Box::default() }
 }
 
-/// Distance from hosts and ports; boxes without a connection to one start their own rank.
+/// Sets ranks by the distance from hosts and ports. Boxes without a connection to one of these
+/// start a rank of their own.
 fn rank(diagram: &mut Diagram) {
     let count = diagram.boxes.len();
     let mut near = vec![Vec::new(); count];
@@ -263,7 +265,7 @@ fn rank(diagram: &mut Diagram) {
     }
     let mut queue: std::collections::VecDeque<usize> = std::collections::VecDeque::new();
     let mut start = 0;
-    // Hosts are before ports, with or without ports.
+    // Hosts come before ports, whether or not ports exist.
     queue.extend((0..count).filter(|index| diagram.boxes[*index].rank == Some(0)));
     for (index, of) in diagram.boxes.iter_mut().enumerate() {
         if of.kind == Kind::Outer {
@@ -305,7 +307,7 @@ fn short(text: &str) -> String {
     cut
 }
 
-/// Elements and their connections, from above to below.
+/// Draws elements and their connections, from top to bottom.
 pub(crate) fn elements(router: &str, view: &GraphView) -> Diagram {
     let most = |element: usize, outputs: bool| {
         let ports = view.connections.iter().filter_map(|c| match outputs {
@@ -413,7 +415,7 @@ mod tests {
         let wan = "wan|link|rate 10Mb/s|delay 20ms|b to a: loss 1%";
         assert!(texts.iter().any(|text| text == wan), "{texts:?}");
         assert!(!texts.iter().any(|text| text.starts_with("pc1.eth0")), "{texts:?}");
-        // Every box has a line to another one.
+        // Every box has a line to another box.
         for (index, text) in texts.iter().enumerate() {
             let is_joined = |line: &Line| line.from.0 == index || line.to.0 == index;
             assert!(diagram.lines.iter().any(is_joined), "{text}");

@@ -1,4 +1,4 @@
-//! Handlers of routers, through the node.
+//! Reads and writes handlers of routers, through the node.
 
 use europa_api::rest::HandlerValue;
 use europa_client::escape;

@@ -1,4 +1,4 @@
-//! Additions of `--help` and the manual pages to each command's own text: examples and exit codes.
+//! Adds examples and exit codes to the text of each command in `--help` and the manual pages.
 
 use clap::{Command, CommandFactory, FromArgMatches};
 

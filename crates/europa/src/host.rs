@@ -1,4 +1,4 @@
-//! Programs of hosts: `exec HOST`, and the roles behind `run:`.
+//! Programs of hosts: `exec HOST`, and the processes that run the commands of `run:`.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -27,14 +27,15 @@ fn inside(instance: &Instance, host: &str) -> Result<Inside, Failure> {
     })
 }
 
-/// Runs the shell of a host's `run`, and notes how it ends; or the command of its image.
+/// Runs the shell for a command of a host's `run`, or the command of its image, and notes how it
+/// ends.
 pub(crate) fn run(
     instance: &Instance,
     (host, image): (&str, bool),
     command: &[String],
 ) -> Result<ExitCode, Failure> {
     name_process(c"europa-run");
-    // The node returns the last lines of the log, which contain this.
+    // The node returns the last lines of the log, which contain this line.
     let code = execute(instance, host, command).unwrap_or_else(|failure| {
         failure.report();
         1
@@ -57,7 +58,7 @@ pub(crate) fn exec(
 /// Returns the command's code, as a shell reports it.
 fn execute(instance: &Instance, host: &str, command: &[String]) -> Result<u8, Failure> {
     inside(instance, host)?;
-    // The host's limits apply to the command; without control groups there are none.
+    // The host's limits apply to the command. Without control groups there are no limits.
     if let Ok(group) =
         Cgroups::detect().and_then(|groups| groups.group(instance.name(), &host_group(host)))
     {
@@ -79,8 +80,8 @@ fn role(instance: &Instance, role: &str, host: &str) -> Command {
     command
 }
 
-/// Becomes a command, or a shell, in a host whose pid namespace this process is in; returns only
-/// an error.
+/// Executes a command, or a shell, in place of this process, in a host whose pid namespace this
+/// process is in. Returns only on error.
 pub(crate) fn enter(
     instance: &Instance,
     host: &str,
@@ -88,7 +89,7 @@ pub(crate) fn enter(
 ) -> Result<ExitCode, Failure> {
     let failed = |error: io::Error| format!("entering host {host}: {error}");
     init::begin_anew().map_err(failed)?;
-    // This process ends together with the one that waits for it.
+    // This process ends when the process that waits for it ends.
     set_pdeathsig(Signal::SIGKILL).map_err(|error| failed(error.into()))?;
     let inside = inside(instance, host)?;
     europa_host::join(&folder(&instance.directory(), host), &inside, started).map_err(failed)?;
@@ -105,13 +106,13 @@ pub(crate) fn enter(
     Err(Failure::execution(program, &as_a_shell(program, error)))
 }
 
-/// Variables of every program: few, and the same everywhere.
+/// Variables of every program: few, and the same on every machine.
 fn variables(host: &str) -> Vec<(&'static str, String)> {
     let mut all: Vec<(&str, String)> =
         [("PATH", PATH), ("HOME", "/root"), ("LANG", "C.UTF-8"), ("HOSTNAME", host)]
             .map(|(name, value)| (name, value.to_owned()))
             .to_vec();
-    // A program at a terminal needs its kind.
+    // A program at a terminal needs to know the terminal's type.
     all.extend(std::env::var("TERM").ok().map(|kind| ("TERM", kind)));
     all
 }

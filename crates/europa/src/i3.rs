@@ -23,7 +23,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::exit::Failure;
 
-/// Time for the answer of a server, and for the insertion of a trigger.
+/// Time limit for the answer of a server, and for the insertion of a trigger.
 const ANSWER: Duration = Duration::from_secs(15);
 
 /// The message if no server answers.
@@ -35,10 +35,10 @@ pub(crate) enum I3Command {
     Serve(ServeArgs),
     /// Receive packets for an id, and print each payload as a line.
     ///
-    /// Several receivers of one NAME each get a copy. Among receivers NAME/MEMBER, the one with the
-    /// nearest id gets a packet.
+    /// If several receivers use the same NAME, each gets a copy. Among receivers NAME/MEMBER, only
+    /// the one with the nearest id gets a packet.
     Receive(ReceiveArgs),
-    /// Send a payload to an id, or by way of several.
+    /// Send a payload to an id, or through several ids.
     Send(SendArgs),
     /// Keep a trigger to further ids inserted until SIGTERM or Ctrl-C, then remove it.
     ///
@@ -51,7 +51,7 @@ pub(crate) enum I3Command {
         /// NAME, or NAME/MEMBER.
         name: Named,
     },
-    /// Print a server's place in the ring, its triggers and counters as JSON.
+    /// Print a server's position in the ring, its triggers and counters as JSON.
     State {
         /// The server.
         #[arg(value_name = "ADDRESS:PORT")]
@@ -67,10 +67,11 @@ pub(crate) struct ServeArgs {
     /// Address and port for clients and other servers.
     #[arg(value_name = "ADDRESS:PORT")]
     at: SocketAddr,
-    /// Servers of the ring. All servers can have the same list; the first one begins the ring.
+    /// Servers of the ring. All servers can have the same list; the first server in it begins the
+    /// ring.
     #[arg(long, value_name = "ADDRESS:PORT", value_delimiter = ',')]
     join: Vec<SocketAddr>,
-    /// Place in the ring, 48 hexadecimal digits. Default: a hash of the address.
+    /// Position in the ring, 48 hexadecimal digits. Default: a hash of the address.
     #[arg(long, value_name = "DIGITS")]
     position: Option<Prefix>,
     /// File with the ring's key. Without it, every program that reaches the port can join.
@@ -79,7 +80,7 @@ pub(crate) struct ServeArgs {
     /// Number of servers that keep a copy of each trigger.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=16))]
     replicas: u8,
-    /// Number of triggers, also copies, that the server keeps.
+    /// Most triggers, including copies, that the server keeps.
     #[arg(long, value_name = "N", default_value_t = Limits::default().triggers)]
     triggers: usize,
 }
@@ -87,7 +88,7 @@ pub(crate) struct ServeArgs {
 /// Options of all clients.
 #[derive(Args, Debug)]
 pub(crate) struct ClientArgs {
-    /// Initial servers; others replace one that does not answer.
+    /// Servers to begin with. If a server does not answer, another one is used.
     #[arg(
         short,
         long,
@@ -108,7 +109,7 @@ pub(crate) struct ReceiveArgs {
     id: Named,
     #[command(flatten)]
     client: ClientArgs,
-    /// The key before its hash, 32 hexadecimal digits. Default: from the name.
+    /// The key before its hash, 32 hexadecimal digits. Default: derived from the name.
     #[arg(long, value_name = "DIGITS")]
     key: Option<Key>,
     /// End after so many packets.
@@ -117,7 +118,7 @@ pub(crate) struct ReceiveArgs {
     /// End after so many seconds.
     #[arg(short = 't', long = "for", value_name = "SECONDS", value_parser = crate::cli::interval)]
     time: Option<Duration>,
-    /// Run this in a shell for each packet, and send its output to the remaining ids.
+    /// Run this command in a shell for each packet, and send its output to the remaining ids.
     #[arg(long, value_name = "COMMAND")]
     pass_on: Option<String>,
 }
@@ -156,7 +157,7 @@ pub(crate) struct RemoveArgs {
     id: Named,
     #[command(flatten)]
     client: ClientArgs,
-    /// The key before its hash, 32 hexadecimal digits. Default: from the name.
+    /// The key before its hash, 32 hexadecimal digits. Default: derived from the name.
     #[arg(long, value_name = "DIGITS")]
     key: Option<Key>,
 }
@@ -261,7 +262,7 @@ impl Session {
         self.wire.send(&mut out);
     }
 
-    /// The own address, if it changed since the last question.
+    /// The own address, if it has changed since the last call.
     fn moved(&mut self) -> Option<SocketAddr> {
         let ip = own_address(self.towards).ok()?;
         let now = SocketAddr::new(ip, self.port);
@@ -358,7 +359,7 @@ fn handle(payload: &[u8], pass_on: Option<&str>) -> Result<Option<Vec<u8>>, Fail
         .spawn()
         .map_err(|error| Failure::execution("/bin/sh", &error))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A command need not read its input.
+        // The command need not read its input.
         let _ = stdin.write_all(payload);
     }
     Ok(Some(child.wait_with_output()?.stdout))

@@ -1,4 +1,4 @@
-//! `import`: topologies of other tools are converted.
+//! `import`: converts topologies of other tools.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,10 +10,11 @@ use europa_import::{Images, Imported};
 
 use crate::image_store;
 
-/// The variable with images, `NAME=PATH` with commas between: containerlab has no option for them.
+/// The variable that names images: `NAME=PATH`, separated by commas. containerlab has no option for
+/// them.
 const IMAGES: &str = "EUROPA_IMAGES";
 
-/// Reads the topology `text` of a file in a folder. `images` has `NAME=PATH` for images.
+/// Reads the topology `text` of a file in a folder. `images` contains `NAME=PATH` for images.
 pub(crate) fn read(
     file: &Path,
     text: &str,

@@ -1,4 +1,4 @@
-//! Kinds of objects, and how a command line names an object.
+//! Kinds of objects, and names of objects in command lines.
 
 use europa_client::escape;
 
@@ -16,7 +16,7 @@ pub(crate) const KINDS: [(&str, &str, &str); 8] = [
     ("users", "user", "u"),
 ];
 
-/// The plural of a kind, as the paths of the REST interface have it.
+/// The plural of a kind, as paths of the REST interface contain it.
 pub(crate) fn plural(kind: &str) -> Result<&'static str, Failure> {
     find(kind).ok_or_else(|| {
         let known: Vec<&str> = KINDS.iter().map(|(many, _, _)| *many).collect();

@@ -1,4 +1,4 @@
-//! `login`, `logout`, `context`: nodes on other machines.
+//! `login`, `logout`, `context`: choose nodes on other machines.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use crate::target::{Context, Contexts, LOCAL, TargetArgs, text_of};
 /// The subcommands of `context`.
 #[derive(Subcommand)]
 pub(crate) enum ContextCommand {
-    /// List all contexts; the current one has a star.
+    /// List all contexts; a star marks the current one.
     List,
     /// Use a context from now on; `local` is the node of this machine.
     Use {
@@ -22,7 +22,7 @@ pub(crate) enum ContextCommand {
     },
 }
 
-/// Checks a token at a node, and keeps both as the context in use.
+/// Checks a token at a node, and stores both as the current context.
 pub(crate) fn login(
     url: &str,
     user: &str,
@@ -64,7 +64,7 @@ fn rights(known: &Whoami) -> String {
     if roles.is_empty() { "no role on any slice".to_owned() } else { roles.join(", ") }
 }
 
-/// Deletes a context with its token: the current one, or the named one.
+/// Deletes a context and its token: the named context, or the current one.
 pub(crate) fn logout(name: Option<&str>) -> Result<ExitCode, Failure> {
     let mut contexts = Contexts::read()?;
     let name = name.map(str::to_owned).or_else(|| contexts.current.clone());

@@ -1,4 +1,4 @@
-//! `lsp`: flows and their label switched paths.
+//! `lsp`: shows and changes flows and their label switched paths.
 
 mod write;
 
@@ -21,14 +21,14 @@ pub(crate) enum LspCommand {
     /// Show all flows and whether their paths are up.
     #[command(visible_alias = "ls")]
     List {
-        /// Show also every router's part of each path, and the reservations of interfaces.
+        /// Also show every router's part of each path, and the reservations of interfaces.
         #[arg(long)]
         all: bool,
-        /// Print JSON, always with everything.
+        /// Print JSON, always with all data.
         #[arg(long)]
         json: bool,
     },
-    /// Show the path of a flow, its labels, and why it is down.
+    /// Show the path of a flow, its labels, and the reason if it is down.
     Show {
         /// The flow.
         #[arg(add = ArgValueCompleter::new(complete::flows))]
@@ -60,7 +60,7 @@ fn dash<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-/// The reason why a flow does not have the desired path.
+/// The reason why a flow lacks its desired path.
 fn why(flow: &FlowPath) -> String {
     match &flow.error {
         None => "-".to_owned(),

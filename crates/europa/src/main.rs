@@ -99,7 +99,7 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use europa_pool::account::Counting;
 
-/// Inline routers share the switch's heap; this allocator counts the bytes of each.
+/// Inline routers share the switch's heap; this allocator counts the bytes of each router.
 #[global_allocator]
 static HEAP: Counting = Counting;
 
@@ -108,7 +108,7 @@ fn main() -> ExitCode {
     if let Some(code) = stand_in::called() {
         return code;
     }
-    // If a shell asks for completions, this prints them and ends the process.
+    // If a shell requests completions, this prints them and ends the process.
     clap_complete::CompleteEnv::with_factory(cli::Cli::command).complete();
     match help::parse().run() {
         Ok(code) => code,

@@ -1,4 +1,4 @@
-//! `watch`: prints objects again whenever one changes.
+//! `watch`: prints objects again whenever one of them changes.
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;

@@ -23,11 +23,11 @@ pub(crate) struct PlotArgs {
     /// The objects that have a curve each.
     #[arg(long, value_enum, default_value_t)]
     by: By,
-    /// The figures to draw, each in a separate chart. Default: `in`, `out`, `drops` and `waiting`,
-    /// if the objects have them.
+    /// The figures to draw, each in a chart of its own. Default: `in`, `out`, `drops` and
+    /// `waiting`, if the objects have them.
     #[arg(long, value_enum, value_delimiter = ',')]
     figure: Vec<Figure>,
-    /// Only objects with these names, and their parts: `red`, `red/r1`, `red/r1.in`.
+    /// Draw only objects with these names, and their parts: `red`, `red/r1`, `red/r1.in`.
     #[arg(long, value_delimiter = ',')]
     of: Vec<String>,
     /// The file to write. Default: standard output.
@@ -83,7 +83,7 @@ enum Figure {
 const BY_DEFAULT: [Figure; 4] = [Figure::In, Figure::Out, Figure::Drops, Figure::Waiting];
 
 impl Figure {
-    /// Heading, unit, the factor of that unit, and the column of a view.
+    /// Heading, unit, factor of that unit, and the column of a view.
     fn drawn(self) -> (&'static str, &'static str, f64, (&'static str, Unit)) {
         match self {
             Self::In => ("received", "Mb/s", 1e6, ("in", Unit::Bits)),
@@ -107,13 +107,13 @@ pub(crate) fn plot(args: &PlotArgs) -> Result<ExitCode, Failure> {
         Some(path) => {
             fs::write(path, svg).map_err(|error| format!("{}: {error}", path.display()))?;
         }
-        // The reader of the pipe may have ended.
+        // An error is ignored: the reader of the pipe may have ended.
         None => drop(std::io::stdout().write_all(svg.as_bytes())),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// One reading a line. The last line may be incomplete.
+/// Parses readings, one on each line. The last line may be incomplete.
 fn readings(path: &Path, text: &str) -> Result<Vec<NodeStats>, Failure> {
     let mut readings = Vec::new();
     let mut lines = text.lines().zip(1_usize..).peekable();

@@ -1,4 +1,4 @@
-//! `completion`, `man`, `schema`: descriptions of this program for other programs.
+//! `completion`, `man`, `schema`: print descriptions of this program for other programs.
 
 use std::fs;
 use std::io;

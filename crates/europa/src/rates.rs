@@ -29,8 +29,8 @@ impl View {
         }
     }
 
-    /// The two columns with a history: bits in and out; for ports waiting and lost packets; for
-    /// queues sent bits and waiting packets.
+    /// The two columns that have a history: bits in and out; for ports, waiting and lost packets;
+    /// for queues, sent bits and waiting packets.
     pub(crate) const REMEMBERED: [usize; 2] = [1, 3];
 
     /// Heading and unit of each column.
@@ -122,7 +122,7 @@ pub(crate) struct Interval<'a> {
     after: &'a NodeStats,
 }
 
-/// A counter's growth. A counter that has started again has grown by its value.
+/// A counter's growth. If a counter has started again, it has grown by its value.
 fn grown(before: u64, after: u64) -> f64 {
     if after >= before { (after - before) as f64 } else { after as f64 }
 }
@@ -176,7 +176,7 @@ impl<'a> Interval<'a> {
             values.iter_mut().zip(interface.values).for_each(|(sum, more)| *sum += more);
         }
         let before = self.before.routers.iter().find(|before| before.name == router.name);
-        // A new router has used its CPU time also before this interval.
+        // A new router may have used CPU time before this interval.
         let cpu_before = before.and_then(|before| before.cpu_ns).or(router.cpu_ns);
         let cpu = grown(cpu_before.unwrap_or(0), router.cpu_ns.unwrap_or(0));
         values[5] = cpu / 1e7 / self.seconds();
@@ -264,8 +264,9 @@ fn queue_name(queue: &QueueStats) -> String {
     format!("{port}{}{}{}{number}", part(" ", slice), part("/", router), part(".", interface))
 }
 
-/// The waiting time below which this part of the packets is; 0 without packets. `waited` has upper
-/// bounds of waiting times, each with the number of packets between the bound before and it.
+/// The waiting time that this part of the packets did not exceed; 0 without packets. `waited`
+/// contains upper bounds of waiting times, each with the number of packets between the bound before
+/// and this one.
 fn waited(waited: &[(u64, f64)], part: f64) -> f64 {
     let wanted = part * waited.iter().map(|(_, packets)| packets).sum::<f64>();
     let mut sum = 0.0;
@@ -283,7 +284,7 @@ pub(crate) mod tests {
     use super::*;
     use europa_api::stats::PortStats;
 
-    /// Two routers of one slice and one of another, and a port; every counter at `n`.
+    /// Two routers of one slice and one of another, and a port; every counter has the value `n`.
     pub(crate) fn reading(at_ns: u64, n: u64) -> NodeStats {
         let interface = |name: &str| InterfaceStats {
             name: name.into(),
@@ -339,7 +340,7 @@ pub(crate) mod tests {
         let interval = Interval::new(&before, &after);
         let slices = interval.rows(View::Slices);
         assert_eq!(slices.len(), 2);
-        // Three interfaces with 1000 more each in half a second.
+        // Three interfaces count 1000 more each in half a second.
         assert_eq!(slices[0].name, "red");
         assert_eq!(slices[0].values[..5], [6000.0, 4_800_000.0, 3000.0, 2_400_000.0, 3000.0]);
         // Two routers used 1 ms each in 500 ms.

@@ -1,4 +1,4 @@
-//! The processes that this binary starts itself as.
+//! The processes that this binary starts from itself.
 
 use std::ffi::CStr;
 use std::io::Write;
@@ -21,7 +21,7 @@ use tracing_subscriber::fmt::writer::MakeWriterExt;
 
 use crate::exit::Failure;
 
-/// The control socket's descriptor in a process that the node has started.
+/// The descriptor of the control socket in a process that the node has started.
 const CONTROL: i32 = 3;
 
 /// Writes a log. A process continues if its log cannot be written.
@@ -31,26 +31,26 @@ fn subscriber() -> SubscriberBuilder {
 
 /// Writes the lines of a log in a separate thread, so that a process that logs never waits for a
 /// disk. The thread runs until the guard is dropped. It blocks all signals: the main thread handles
-/// SIGTERM, and ends the process cleanly.
+/// SIGTERM, and ends the process in order.
 fn beside(to: impl Write + Send + 'static) -> (NonBlocking, WorkerGuard) {
     // A thread inherits the mask of the thread that starts it.
     let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
     let log = NonBlockingBuilder::default().thread_name("log").finish(to);
     if let Ok(before) = before {
-        // Cannot fail: the kernel returned this mask.
+        // This cannot fail: the kernel returned this mask.
         let _ = before.thread_set_mask();
     }
     log
 }
 
-/// Names this process, as `ps` and `top` show it; it was started as `/proc/self/exe`.
+/// Sets the name of this process that `ps` and `top` show; it was started as `/proc/self/exe`.
 pub(crate) fn name_process(name: &CStr) {
     // A name is worth no failure.
     let _ = nix::sys::prctl::set_name(name);
 }
 
-/// Raises the limit of open files to the hard limit. Processes that a node starts inherit it, and
-/// set their own limit.
+/// Raises the limit of open files to the hard limit. Processes that a node starts inherit the
+/// limit, and set their own.
 pub(crate) fn raise_descriptors() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
@@ -60,13 +60,13 @@ pub(crate) fn raise_descriptors() {
     }
 }
 
-/// The node: in the foreground, or started by `up` in the background.
+/// Runs the node: in the foreground, or in the background if `up` started it.
 pub(crate) fn node(
     instance: Instance,
     lifetime: Lifetime,
     (settings, interface): (Settings, europa_rest::Settings),
 ) -> Result<ExitCode, Failure> {
-    // Threads are made later and have this name too.
+    // Threads are made later and inherit this name.
     name_process(c"europa-node");
     let subscriber = subscriber();
     let (standard, _standard) = beside(std::io::stderr());
@@ -104,13 +104,13 @@ pub(crate) fn switch(cpus: &[usize]) -> Result<ExitCode, Failure> {
 /// Longest file that a router may write; longer ones are truncated.
 const WRITTEN_BYTES: u64 = 4 << 30;
 
-/// Most descriptors of a router that shares memory: each memif has some for its peer and one for
-/// each client that has not sent its request yet, and one message may contain 253.
+/// Most descriptors of a router that shares memory. Each memif has some for its peer, and one for
+/// each client that has not sent its request yet; one message may contain 253.
 const SHARED_DESCRIPTORS: u64 = 1024;
 /// Longest memory region that such a router may make for a peer; the kernel counts it as a file.
 const SHARED_BYTES: u64 = 160 << 20;
 
-/// An isolated router; the program `elements` has more elements, of the owner.
+/// Runs an isolated router; the program `elements` contains further elements of the owner.
 pub(crate) fn router(
     number: u32,
     name: &str,
@@ -133,7 +133,8 @@ pub(crate) fn router(
     }
     profile.descriptors = vec![CONTROL];
     let control = locked_in(&profile, cpus)?;
-    // The sandbox has named it after the router, which the arguments have.
+    // The sandbox has named the process after the router, but the router's name is also in the
+    // arguments.
     name_process(c"europa-router");
     match elements {
         Some(file) => finish(europa_router::extended::become_extended(control, file)),
@@ -167,7 +168,7 @@ fn mounts(command: &[String]) -> Vec<Mount> {
     seen.map(|path| Mount { source: path.into(), target: path.into() }).collect()
 }
 
-/// A user's program as data plane: a router process that executes another program.
+/// Runs a user's program as data plane: a router process that executes another program.
 pub(crate) fn program(
     number: u32,
     name: &str,
@@ -180,16 +181,16 @@ pub(crate) fn program(
     finish(europa_router::become_program(control, command))
 }
 
-/// Moves to the CPUs and enters the sandbox; only the control socket stays open.
+/// Binds the process to the CPUs and enters the sandbox; only the control socket stays open.
 fn locked_in(profile: &Profile, cpus: &[usize]) -> Result<OwnedFd, Failure> {
     schedule(cpus).map_err(|error| error.to_string())?;
     // Process 1 of a pid namespace ends only by a signal with a handler. When the machine shuts
-    // down, the node that would end it may have ended already.
+    // down, the node that would end it may already have ended.
     register_conditional_shutdown(SIGTERM, 128 + SIGTERM, Arc::new(AtomicBool::new(true)))
         .map_err(|error| error.to_string())?;
     enter(profile).map_err(|error| error.to_string())?;
-    // SAFETY: the node hands the control socket over as this number, `enter` has closed
-    // all others, and nothing else in this process uses it.
+    // SAFETY: the node passes the control socket with this number. `enter` has closed all other
+    // descriptors, and no other code in this process uses it.
     #[allow(unsafe_code)]
     Ok(unsafe { OwnedFd::from_raw_fd(CONTROL) })
 }

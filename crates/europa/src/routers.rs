@@ -1,4 +1,4 @@
-//! `read`, `write`, `restart`: commands to a running router.
+//! `read`, `write`, `restart`: commands for a running router.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `sdk`: a user's elements and data planes, from the examples of the SDK.
+//! `sdk`: makes a user's elements and data planes, from the examples of the SDK.
 
 mod folder;
 mod program;
@@ -18,7 +18,7 @@ use crate::table::line;
 const ELEMENT: &str = include_str!("../../../sdk/rust/src/every.rs");
 const MAIN: &str = include_str!("../../../sdk/rust/src/main.rs");
 const LAB: &str = include_str!("../../../sdk/rust/lab.yaml");
-/// Cargo's settings: where the static libraries are that Europa's crates link.
+/// Cargo's settings: the folders of static libraries that Europa's crates link.
 const CARGO: &str = include_str!("../../../.cargo/config.toml");
 
 /// The subcommands of `sdk`.
@@ -36,7 +36,8 @@ pub(crate) enum SdkCommand {
 pub(crate) enum New {
     /// A crate with one element, and a lab that uses it.
     ///
-    /// Its build is a `click` program, and the data plane of routers whose `elements:` names it.
+    /// Its build is a `click` program. It is also the data plane of routers whose `elements:` names
+    /// it.
     Element(Element),
     /// A data plane as a program in C, and a lab that runs it.
     C(Program),
@@ -90,7 +91,7 @@ impl Element {
         };
         folder.write("Cargo.toml", &self.manifest()?)?;
         folder.write(".cargo/config.toml", CARGO)?;
-        // The same versions of libraries as the node has.
+        // Uses the same versions of libraries as the node.
         if let Ok(lock) = fs::read_to_string(Path::new(&self.source).join("Cargo.lock")) {
             folder.write("Cargo.lock", &lock)?;
         }

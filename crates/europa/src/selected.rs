@@ -4,7 +4,7 @@ use europa_api::stats::NodeStats;
 
 use crate::exit::Failure;
 
-/// The part of a node's counters that is about `name`.
+/// The counters of a node that belong to `name`.
 ///
 /// `name` is a slice, SLICE/ROUTER, SLICE/ROUTER.INTERFACE, port, link or host. If objects of
 /// several kinds have the same name, all of them are selected.

@@ -1,4 +1,4 @@
-//! `stats` and `doctor`: a node's counters, and the abilities of the machine.
+//! `stats` and `doctor`: print a node's counters, and the abilities of the machine.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::selected::only;
 use crate::table::{line, out, scaled};
 use crate::up::client;
 
-/// Counters, and where the packets of each router are.
+/// Requests counters together with the places of each router's packets.
 const WITH_LEDGERS: &str = "/v1/stats?ledgers=true";
 
 pub(crate) fn stats(
@@ -38,13 +38,13 @@ pub(crate) fn stats(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Leaves out interfaces to slow paths and ports to hosts, which the node makes itself, unless
-/// they have lost packets.
+/// Removes interfaces to slow paths and ports to hosts, which the node makes itself, unless they
+/// have lost packets.
 fn hide_internal(stats: &mut NodeStats) {
     for router in &mut stats.routers {
         router.interfaces.retain(|one| !one.name.contains('@') || !one.drops.is_empty());
     }
-    // A port of a document has no dot in its name.
+    // The name of a port in a document contains no dot.
     let lossless = |port: &PortStats| port.device_drops == 0 && port.copies_refused == 0;
     stats.ports.retain(|port| !port.name.contains('.') || !lossless(port));
 }
@@ -275,7 +275,7 @@ pub(crate) fn doctor(json: bool) -> Result<ExitCode, Failure> {
     Ok(if fit { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The result for an equation of counters.
+/// The result of checking an equation of counters.
 #[derive(Serialize)]
 struct Checked {
     of: String,
@@ -283,12 +283,12 @@ struct Checked {
     equation: String,
 }
 
-/// Number of readings until all equations hold, and the interval between two: packets in transit
-/// count on neither side.
+/// Number of readings until all equations must hold, and the interval between two. Packets in
+/// transit are missing on both sides of an equation.
 const READINGS: u32 = 10;
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// Checks for the running node that each packet is present, or was lost for a known cause.
+/// Checks that each packet in the running node is present, or was lost for a known cause.
 pub(crate) fn doctor_live(instance: &Instance, json: bool) -> Result<ExitCode, Failure> {
     let read = || -> Result<Vec<Balance>, Failure> {
         Ok(Balance::all(&client(instance).get::<NodeStats>(WITH_LEDGERS)?))

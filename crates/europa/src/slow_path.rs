@@ -24,7 +24,7 @@ pub(crate) fn exec(
     router: &str,
     command: &[String],
 ) -> Result<ExitCode, Failure> {
-    // A slow path continues while its node is away, so the node is asked only after a failure.
+    // A slow path continues without its node, so the node is asked only after a failure.
     let environment = environment(instance, router).map_err(|missing| {
         if client(instance).is_there() {
             Failure::missing(missing).with(&routers::known(instance))
@@ -32,7 +32,7 @@ pub(crate) fn exec(
             ClientError::Absent(instance.socket()).into()
         }
     })?;
-    // The router's limits apply to the command; without control groups there are none.
+    // The router's limits apply to the command. Without control groups there are no limits.
     if let Ok(group) =
         Cgroups::detect().and_then(|groups| groups.group(instance.name(), &environment.group))
     {
@@ -55,8 +55,8 @@ fn inner(instance: &Instance, router: &str, command: &[String]) -> Command {
     inner
 }
 
-/// Becomes a command, or a shell, in the slow path of a router whose pid namespace this process
-/// is in; returns only an error.
+/// Executes a command, or a shell, in place of this process, in the slow path of a router whose pid
+/// namespace this process is in. Returns only on error.
 pub(crate) fn enter(
     instance: &Instance,
     router: &str,
@@ -64,10 +64,11 @@ pub(crate) fn enter(
 ) -> Result<ExitCode, Failure> {
     let failed = |error: io::Error| format!("entering {router}: {error}");
     init::begin_anew().map_err(failed)?;
-    // This process ends together with the one that waits for it.
+    // This process ends when the process that waits for it ends.
     set_pdeathsig(Signal::SIGKILL).map_err(|error| failed(error.into()))?;
     if std::process::id() == 1 {
-        // Process 1 reaps orphans. This process stays outside, where no program can signal it.
+        // Process 1 reaps orphans. This process stays outside the namespace, where no program of
+        // the router can signal it.
         let status = init::accompany(inner(instance, router, command)).map_err(failed)?;
         return Ok(ExitCode::from(code(status)));
     }
@@ -121,11 +122,11 @@ pub(crate) fn init() -> Result<ExitCode, String> {
 /// The task of a `europa daemon` process for a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Part {
-    /// It starts process 1 of the program's pid namespace and waits for it.
+    /// The process starts process 1 of the program's pid namespace and waits for it.
     Waits,
-    /// It is process 1 and starts the program.
+    /// The process is process 1 and starts the program.
     First,
-    /// It runs a command in the pid namespace of a running program.
+    /// The process runs a command in the pid namespace of a running program.
     Beside,
 }
 

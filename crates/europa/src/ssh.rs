@@ -55,8 +55,8 @@ pub(crate) fn config(instance: &Instance, args: &ConfigArgs) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-/// The entry of a router. Its connection passes through a verified connection to the node. So the
-/// key of the inner sshd, which each start of the slow path makes new, proves nothing more.
+/// The entry of a router. Its connection passes through a verified connection to the node, so the
+/// key of the inner sshd proves nothing more. That key changes at each start of the slow path.
 fn entry(
     (slice, name): (&str, &str),
     (host, port): (&str, u16),
@@ -99,7 +99,7 @@ pub(crate) fn attend(instance: &Instance) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Becomes the program of a session.
+/// Executes the program of a session in place of this process.
 pub(crate) fn enter(instance: &Instance, router: &str, entry: &Entry) -> ExitCode {
     let why = match ssh::enter(instance, router, entry) {
         Ok(never) => {

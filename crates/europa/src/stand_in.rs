@@ -1,8 +1,8 @@
-//! Replacements of the commands `containerlab` and `docker`, in the functions that netlab and
-//! scripts of labs use.
+//! Replaces the commands `containerlab` and `docker`, for the functions that netlab and scripts of
+//! labs use.
 //!
-//! `europa clab install DIR` makes links to this binary. The name by which it is called decides.
-//! Each lab runs on its own node, `clab-LAB`.
+//! `europa clab install DIR` makes links to this binary. The name under which the binary is called
+//! selects the command. Each lab runs on its own node, `clab-LAB`.
 //!
 //! | file           | concern                                         |
 //! |----------------|-------------------------------------------------|
@@ -33,10 +33,10 @@ use crate::table::line;
 
 pub(crate) use self::lab::object;
 
-/// The links of `europa clab install`.
+/// The names of the links that `europa clab install` makes.
 const NAMES: [&str; 3] = ["containerlab", "clab", "docker"];
 
-/// Runs the command by whose name this process was started; `None` for every other name.
+/// Runs the command under whose name this process was started; `None` for every other name.
 pub(crate) fn called() -> Option<ExitCode> {
     let mut words = std::env::args_os();
     let program = words.next().unwrap_or_default();
@@ -62,7 +62,7 @@ pub(crate) fn install(folder: &Path) -> Result<ExitCode, Failure> {
         let path = folder.join(name);
         match fs::read_link(&path) {
             Ok(target) if target == binary => continue,
-            // A link to another `europa` is replaced; any other file is not Europa's.
+            // A link to another `europa` is replaced; any other file does not belong to Europa.
             Ok(target) if target.file_name() == binary.file_name() => {
                 fs::remove_file(&path).map_err(|error| failed(&path, error))?;
             }

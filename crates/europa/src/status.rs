@@ -1,4 +1,4 @@
-//! `status`: whether the node runs, and which objects are not as configured.
+//! `status`: prints whether the node runs, and which objects are not as configured.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

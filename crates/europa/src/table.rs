@@ -25,7 +25,7 @@ macro_rules! line {
 
 pub(crate) use {line, out};
 
-/// A text of another program in one line, with control characters escaped.
+/// A text from another program in one line, with control characters escaped.
 pub(crate) fn plain(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -34,7 +34,7 @@ pub(crate) fn plain(text: &str) -> String {
     shown
 }
 
-/// The same of a text that may have several lines.
+/// The same for a text that may have several lines.
 pub(crate) fn plain_lines(text: &str) -> String {
     text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
 }
@@ -85,7 +85,7 @@ impl Colours {
         self.paint("1", text)
     }
 
-    /// A state: green if it is the desired one.
+    /// A state, in green if it is the desired one.
     pub(crate) fn state(self, state: &str) -> String {
         match state.trim_end() {
             "running" | "attached" | "active" => self.green(state),
@@ -173,7 +173,7 @@ pub(crate) fn scaled(value: f64, unit: &str) -> String {
     let digits = |shown: f64, prefix: &str| usize::from(!prefix.is_empty() && shown < 99.95);
     for (prefix, factor) in prefixes {
         let shown = value / factor;
-        // It is rounded to 1000 of this unit, so the next unit is used.
+        // The number would be rounded to 1000 of this unit, so the next unit is used.
         let is_last = prefixes.last().is_some_and(|(last, _)| last == prefix);
         if shown < 999.5 || is_last {
             return format!("{shown:.*} {prefix}{unit}", digits(shown, prefix));
@@ -202,7 +202,7 @@ mod tests {
         assert!(coloured.contains("\x1b[31mended\x1b[0m"), "{coloured:?}");
     }
 
-    /// The documents' parsers read this output, within its precision.
+    /// The parsers of documents read this output, within its precision.
     #[test]
     fn what_is_printed_can_be_read() {
         for (value, bits, bytes) in [

@@ -1,7 +1,7 @@
 //! The node of a command: a node of this machine, or one that a context names.
 //!
-//! Contexts are in `$XDG_CONFIG_HOME/europa/contexts.json`, with their tokens, so only their user
-//! can read the file.
+//! Contexts are in `$XDG_CONFIG_HOME/europa/contexts.json`, together with their tokens, so only
+//! their user may read the file.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
 
-/// The name of the context that is no remote node.
+/// The context name that means the node of this machine.
 pub(crate) const LOCAL: &str = "local";
 
-/// Chosen once, before a command runs.
+/// The choice, which is made once, before a command runs.
 static CHOSEN: OnceLock<Option<Remote>> = OnceLock::new();
 
 /// Options that choose a node on another machine.
@@ -49,7 +49,7 @@ pub(crate) struct Context {
     pub(crate) user: String,
     /// The user's token.
     pub(crate) token: String,
-    /// Certificates as PEM that may vouch for the node.
+    /// Certificates, as PEM, of the authorities that may have signed the node's certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ca: Option<String>,
 }
@@ -80,7 +80,8 @@ impl Contexts {
             Ok(text) => serde_json::from_slice(&text)
                 .map_err(|error| format!("{}: {error}", path.display()).into()),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Contexts::default()),
-            // The folder is another user's, as in a slow path, where HOME is the machine's.
+            // The folder belongs to another user, for example in a slow path, where HOME is that of
+            // the machine.
             Err(error) if error.kind() == ErrorKind::PermissionDenied && !path.is_file() => {
                 Ok(Contexts::default())
             }
@@ -88,7 +89,7 @@ impl Contexts {
         }
     }
 
-    /// Writes them as a whole, for their user alone.
+    /// Writes the contexts as a whole, readable only by their user.
     pub(crate) fn write(&self) -> Result<(), Failure> {
         let path = file().ok_or("neither XDG_CONFIG_HOME nor HOME says where contexts are kept")?;
         self.write_to(&path).map_err(|error| format!("{}: {error}", path.display()).into())
@@ -100,7 +101,7 @@ impl Contexts {
         let new = path.with_extension("new");
         let mut file =
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        // A file that an interrupted command has left may have another mode.
+        // A file that an interrupted command has left may have other permissions.
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
         file.write_all(&serde_json::to_vec_pretty(self)?)?;
         fs::rename(new, path)
@@ -151,7 +152,8 @@ fn find(args: &TargetArgs, is_local: bool) -> Result<Option<Remote>, Failure> {
     Ok(Some(Remote::new(url, &token, authority.as_deref())?))
 }
 
-/// Chooses the node that the command talks to. `is_local`: an instance of this machine is named.
+/// Chooses the node for the command. `is_local`: the command line names an instance of this
+/// machine.
 pub(crate) fn choose(args: &TargetArgs, is_local: bool) -> Result<(), Failure> {
     let chosen = find(args, is_local)?;
     // A process runs one command.

@@ -1,10 +1,11 @@
 //! The lines in which two texts differ.
 
-/// Texts with more different lines than this are compared line by line without regard to moves: the
-/// table of the exact method has as many entries as the product of both numbers.
+/// If more lines than this differ, texts are compared line by line, and moved lines are not
+/// recognised. The table of the exact method has as many entries as the product of both numbers of
+/// lines.
 const MOST_LINES: usize = 2000;
 
-/// Removed lines with `-`, and added lines with `+`, at their places.
+/// The removed lines with `-` and the added lines with `+`, in order.
 pub(crate) fn difference<'a>(old: &'a str, new: &'a str) -> Vec<(char, &'a str)> {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     // The common parts at both ends are most of a file.
@@ -26,7 +27,7 @@ pub(crate) fn difference<'a>(old: &'a str, new: &'a str) -> Vec<(char, &'a str)>
 /// Compares by the longest common sequence of lines.
 fn exact<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(char, &'a str)> {
     let width = new.len() + 1;
-    // The length of that sequence in the rest from each pair of places on.
+    // The length of the longest common sequence from each pair of positions to the end.
     let mut lengths = vec![0_u16; (old.len() + 1) * width];
     let at = |lengths: &[u16], row: usize, column: usize| {
         lengths.get(row * width + column).copied().unwrap_or(0)

@@ -1,4 +1,4 @@
-//! `token`: tokens of users are made, listed and revoked.
+//! `token`: makes, lists and revokes tokens of users.
 
 use std::process::ExitCode;
 
@@ -16,12 +16,12 @@ use crate::up::client;
 /// The subcommands of `token`.
 #[derive(Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token, and print it this once. Only an admin may.
+    /// Make a token, and print it, which is possible only now. Only an admin may do this.
     Create {
         /// The user.
         #[arg(add = ArgValueCompleter::new(complete::users))]
         user: String,
-        /// Time of validity: a number with s, m, h or d.
+        /// Time for which the token is valid: a number with s, m, h or d.
         #[arg(long, value_name = "TIME", default_value = "30d", value_parser = seconds)]
         expires: u64,
         /// A note for users.
@@ -40,7 +40,7 @@ pub(crate) enum TokenCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Revoke a token: requests with it are refused from now on, and its connections end.
+    /// Revoke a token: the node refuses requests with it from now on, and closes its connections.
     Revoke {
         /// The user.
         #[arg(add = ArgValueCompleter::new(complete::users))]

@@ -1,4 +1,4 @@
-//! `top`: rates of slices, routers, interfaces, ports and queues on the whole terminal.
+//! `top`: shows rates of slices, routers, interfaces, ports and queues on the whole terminal.
 //!
 //! | file   | concern                                             |
 //! |--------|-----------------------------------------------------|
@@ -33,9 +33,9 @@ struct Top {
     every: Duration,
     paused: bool,
     help: bool,
-    /// Column to sort by, for each view; names are before the first.
+    /// Column to sort by, for each view; 0 is the name.
     sort: HashMap<&'static str, usize>,
-    /// True if the order is reversed: the largest figure is last.
+    /// True if the order is reversed: the largest figure comes last.
     ascending: bool,
     table: TableState,
     /// The rows of the present view, sorted.
@@ -116,7 +116,7 @@ impl Top {
         self.table.select(Some(self.table.selected().unwrap_or(0).min(last)));
     }
 
-    /// Carries out a key; false if it ends the program.
+    /// Carries out a key; returns false if the key ends the program.
     fn pressed(&mut self, key: KeyCode, modifiers: KeyModifiers) -> bool {
         if self.help {
             self.help = false;
@@ -161,7 +161,7 @@ impl Top {
 pub(crate) fn top(instance: &Instance, every: Duration) -> Result<ExitCode, Failure> {
     let client = client(instance);
     let mut top = Top::new(instance.name(), every);
-    // A missing node is reported before the terminal changes.
+    // If no node runs, this reports it before the terminal changes.
     top.heard(read(&client)?);
     let mut terminal = ratatui::try_init().map_err(|error| {
         format!("`europa top` needs a terminal ({error}): use `europa stats --watch`")

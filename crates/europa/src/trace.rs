@@ -1,4 +1,4 @@
-//! `trace`: single packets are followed through a router.
+//! `trace`: follows single packets through a router.
 
 mod cage;
 
@@ -26,7 +26,8 @@ use crate::{complete, handler, routers};
 
 /// Interval of requests for the router's events.
 const EVERY: Duration = Duration::from_millis(50);
-/// Time from a packet's leaving its router to its being seen to leave the node.
+/// Longest time from the moment when a packet leaves its router until a capture shows it leaving
+/// the node.
 const PATIENCE: Duration = Duration::from_millis(150);
 /// Time to wait for packets that an element holds, once all packets have been chosen.
 const KEPT_FOR: Duration = Duration::from_secs(3);
@@ -50,8 +51,8 @@ pub(crate) struct TraceArgs {
     json: bool,
 }
 
-/// The trace in the router; it ends on drop. A router that is not asked for a while ends it
-/// itself.
+/// The trace in the router; it ends when this is dropped. If a router gets no requests for some
+/// time, it ends the trace itself.
 struct Tracing<'a> {
     instance: &'a Instance,
     router: &'a str,
@@ -73,7 +74,7 @@ impl Drop for Tracing<'_> {
 
 /// An error that lists the routers, if this one is unknown.
 fn unknown_router(instance: &Instance, router: &str, error: CaptureError) -> Failure {
-    // The node's refusal of an unknown router has the names.
+    // If the router is unknown, the node's refusal lists the names.
     match routers::path(router).map(|path| client(instance).get::<Object>(&path)) {
         Ok(Err(unknown @ ClientError::Problem(_))) => unknown.into(),
         Err(no_name) if matches!(error, CaptureError::Refused(_)) => {
@@ -156,9 +157,9 @@ struct Sent {
 
 struct Out {
     json: bool,
-    /// Sent packets whose capture is awaited.
+    /// Sent packets whose capture has not arrived yet.
     sent: VecDeque<Sent>,
-    /// Seen to leave: interface, bytes, and result.
+    /// Packets that a capture has shown: interface, bytes, and result.
     seen: VecDeque<(String, Vec<u8>, String, Instant)>,
 }
 
@@ -169,7 +170,7 @@ fn bytes(hexadecimal: &str) -> Vec<u8> {
 }
 
 impl Out {
-    /// Notes a packet that the switch or the programs have seen leave.
+    /// Notes a packet that the switch or its programs have reported as leaving.
     fn left(&mut self, session: &Session, packet: Packet) {
         if packet.direction != Direction::Out {
             return;

@@ -1,4 +1,4 @@
-//! `up`, `apply`, `diff`, `down`: the node's configuration changes.
+//! `up`, `apply`, `diff`, `down`: change the node's configuration.
 
 use std::fs::{self, OpenOptions};
 use std::io::{IsTerminal, Read};
@@ -22,11 +22,11 @@ use crate::exit::{DIFFERS, Failure};
 use crate::table::{Colours, errors_in_colour, line, out, plain};
 use crate::text_difference;
 
-/// How long a node may take to listen: it first adopts the processes of a killed node.
+/// Time limit until a node listens: it first adopts the processes of a killed node.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// A request that takes longer shows a spinner.
+/// After this time, a spinner is shown for a request.
 const SHOW_AFTER: Duration = Duration::from_secs(1);
-/// Characters of a value that are shown.
+/// Most characters of a value that are shown.
 const MOST_SHOWN: usize = 60;
 /// Characters before the first difference of two long values.
 const SHOWN_BEFORE: usize = 20;
@@ -41,14 +41,14 @@ pub(crate) fn up(
     if !nix::unistd::geteuid().is_root() {
         return Err("`europa up` needs root: it attaches eBPF programs to devices".into());
     }
-    // A mistake is reported before a node is started.
+    // Mistakes are reported before a node is started.
     let request = request(apply)?;
     let client = client(instance);
     let mut fresh = false;
     if !client.look()? {
         request.bundle().documents().map_err(|p| mistakes(&p))?;
         start(instance, &client, starting)?;
-        // A node that adopts the objects of a killed one has a revision already.
+        // A node that adopts the objects of a killed node already has a revision.
         fresh = client.get::<NodeInfo>("/v1/node")?.revision == 0;
     } else {
         let Starting { metrics, workers, listen, ssh, .. } = starting;
@@ -71,7 +71,7 @@ pub(crate) fn up(
     }
     let applied = send(&client, &request);
     if fresh && (applied.is_err() || apply.dry_run) {
-        // A node without a configuration ends.
+        // A node without a configuration is ended.
         let _ = client.post::<Said>("/v1/down", &Value::Null);
     }
     show(apply, &applied?)
@@ -170,7 +170,7 @@ fn yaml_files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let failed = |error| Failure::from(format!("{}: {error}", directory.display()));
     let entries = fs::read_dir(directory).map_err(failed)?;
     let is_yaml = |path: &PathBuf| {
-        // Editors keep locks and copies beside a file, with names that begin with a dot.
+        // Editors keep locks and copies beside a file, under names that begin with a dot.
         let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes()[..1] == *b".");
         !is_hidden
             && path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
@@ -197,7 +197,7 @@ fn start(instance: &Instance, client: &Client, starting: &Starting) -> Result<()
         .map_err(|error| format!("{}: {error}", path.display()))?;
     let before = log.metadata()?.len();
     let mut node = Command::new("/proc/self/exe")
-        // Otherwise `ps` shows the path of this link.
+        // Without this, `ps` would show the path of this link.
         .arg0("europa")
         .arg("--instance")
         .arg(instance.name())
@@ -224,7 +224,7 @@ fn start(instance: &Instance, client: &Client, starting: &Starting) -> Result<()
     Err(format!("the node did not start:\n{}", said.trim_end()).into())
 }
 
-/// An option that names a file, as a node in another folder understands it.
+/// The value of an option that names a file, as an absolute path: the node runs in another folder.
 fn file(option: &str, path: &Option<PathBuf>) -> Result<Option<String>, Failure> {
     let Some(path) = path else { return Ok(None) };
     let path = std::path::absolute(path)?;
@@ -269,7 +269,7 @@ pub(crate) fn print(applied: &Applied, json: bool, summary: bool) -> Result<(), 
     Ok(())
 }
 
-/// The changes, a line each, and a line for each field.
+/// The changes: a line for each object, and a line for each field.
 fn change_lines(applied: &Applied, colours: Colours) -> String {
     let mut text = String::new();
     for change in &applied.changes {
@@ -337,7 +337,7 @@ fn whole(value: &Value) -> String {
     }
 }
 
-/// Two values; long ones are shown from shortly before their first difference.
+/// Two values; long values are shown from shortly before their first difference.
 fn around_difference(before: &str, after: &str) -> (String, String) {
     let longest = before.chars().count().max(after.chars().count());
     let same = before.chars().zip(after.chars()).take_while(|(a, b)| a == b).count();

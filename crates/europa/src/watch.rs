@@ -1,4 +1,4 @@
-//! `stats --watch` and `record`: counters again and again.
+//! `stats --watch` and `record`: print counters at intervals.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -20,7 +20,7 @@ use crate::selected::only;
 use crate::table::{Colours, line, out};
 use crate::up::client;
 
-/// How often a wait checks whether a signal has ended it.
+/// Interval at which a waiting command checks whether a signal ends it.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Clears a terminal and moves to its top.
 pub(crate) const CLEAR: &str = "\x1b[2J\x1b[H";
@@ -30,7 +30,7 @@ pub(crate) fn read(client: &Client) -> Result<NodeStats, ClientError> {
     client.get("/v1/stats")
 }
 
-/// Moments at equal distances, until a signal or a time ends them.
+/// Moments at equal distances, until a signal or a time limit ends them.
 pub(crate) struct Beat {
     next: Instant,
     every: Duration,
@@ -48,9 +48,9 @@ impl Beat {
         Ok(Self { next: now, every, until: time.map(|time| now + time), ended })
     }
 
-    /// Waits for the next interval; false if there is none.
+    /// Waits for the next moment; false if none follows.
     pub(crate) fn wait(&mut self) -> bool {
-        // After a delay the next moment is now: two readings at the same time have no rates.
+        // After a delay the next moment is now: two readings at the same time would give no rates.
         self.next = (self.next + self.every).max(Instant::now());
         if self.until.is_some_and(|until| self.next > until) {
             return false;

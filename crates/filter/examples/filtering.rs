@@ -4,10 +4,10 @@
 //! cargo run --release -p europa-filter --example filtering [FILE]
 //! ```
 //!
-//! FILE has filters as ClassBench writes them; without one, three kinds are made from seeds that
-//! are printed. Each packet matches a random filter. "median" is for single look-ups, without the
-//! cost of reading the clock; "mean" is for all, as median of five runs. "scan" compares one rule
-//! after the other.
+//! FILE has filters in ClassBench's format. Without it, three kinds are made from seeds that are
+//! printed. Each packet matches a random filter. "median" is for single look-ups, without the cost
+//! of reading the clock. "mean" is the mean of all, as the median of five runs. "scan" compares one
+//! rule after the other.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -23,7 +23,7 @@ use europa_impair::Random;
 const RULES: usize = 100_000;
 const KEYS: usize = 1 << 17;
 const BATCH: usize = 256;
-/// Keys for a linear scan that takes long enough.
+/// Number of keys for a linear scan, which takes long.
 const SCANNED: usize = 500;
 const SLICE: Slice = Slice(1);
 

@@ -1,4 +1,4 @@
-//! The recent result for the same key.
+//! The last result for each recent key.
 
 use crate::hash::hash;
 use crate::rule::{Key, Slice};
@@ -8,7 +8,7 @@ use crate::table::{Found, NONE, Table};
 #[repr(C, align(64))]
 struct Line<T, const N: usize> {
     key: Key<N>,
-    /// The table's when this was found; 0 if nothing was.
+    /// The table's epoch when this result was found; 0 if the entry is empty.
     epoch: u32,
     slice: u16,
     /// The rule's place, or [`NONE`] if no rule matches.
@@ -16,8 +16,9 @@ struct Line<T, const N: usize> {
     result: Option<T>,
 }
 
-/// An exact-match cache in front of a table: direct-mapped, one cache line an entry (for keys of
-/// 320 bits and results of up to 8 bytes, or shorter keys and 16), which any change empties.
+/// An exact-match cache in front of a table. It is direct-mapped, with one cache line for each
+/// entry (for keys of 320 bits and results of up to 8 bytes, or shorter keys and 16 bytes). Any
+/// change of the table empties it.
 pub struct Cache<T, const N: usize> {
     lines: Box<[Line<T, N>]>,
 }

@@ -1,4 +1,4 @@
-//! The key from a packet's addresses, ports, protocol and flags, and its rules in ClassBench's
+//! The key from a packet's addresses, ports, protocol and flags, and rules for it in ClassBench's
 //! format (Taylor and Turner: ClassBench, INFOCOM 2005):
 //!
 //! ```text
@@ -27,7 +27,7 @@ pub struct FiveTuple {
     pub destination_port: u16,
     /// Number of the protocol in IP.
     pub protocol: u8,
-    /// TCP's flags, or other bits of the caller.
+    /// TCP's flags, or other bits that the caller chooses.
     pub flags: u16,
 }
 
@@ -172,14 +172,14 @@ impl std::str::FromStr for Filter {
     }
 }
 
-/// Values and masks of the prefixes that a range is made of.
+/// Values and masks of the prefixes that together make a range.
 pub(crate) fn prefixes(range: &RangeInclusive<u16>) -> impl Iterator<Item = (u16, u16)> {
     let (mut first, last) = (u32::from(*range.start()), u32::from(*range.end()));
     std::iter::from_fn(move || {
         if first > last {
             return None;
         }
-        // The largest block that begins here and ends within.
+        // The largest block that begins here and ends inside the range.
         let aligned = first.trailing_zeros().min(16);
         let fits = (last - first + 1).ilog2();
         let size = 1u32 << aligned.min(fits);
@@ -194,7 +194,7 @@ fn network(bits: u8) -> u64 {
 }
 
 impl Filter {
-    /// The same as values and masks of keys.
+    /// The same rule as values and masks of keys.
     pub fn ternary(&self) -> impl Iterator<Item = (Key<2>, Key<2>)> {
         let word = |(source, bits): (Ipv4Addr, u8)| (u64::from(u32::from(source)), network(bits));
         let (source, destination) = (word(self.source), word(self.destination));
@@ -230,7 +230,7 @@ impl Filter {
     }
 }
 
-/// The filters of a ClassBench file, in order of priority; empty lines do not count.
+/// The filters of a ClassBench file, in order of priority; empty lines are skipped.
 ///
 /// # Errors
 /// The number of the first wrong line, from 1, and its mistake.

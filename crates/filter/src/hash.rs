@@ -2,7 +2,8 @@
 
 use crate::rule::Key;
 
-/// Odd, with as many ones as zeros; one each word, so that equal words do not cancel out.
+/// Odd factors with as many ones as zeros; a different one for each word, so that equal words do
+/// not cancel out.
 const FACTORS: [u64; 5] = [
     0x9e37_79b9_7f4a_7c15,
     0xbf58_476d_1ce4_e5b9,
@@ -17,9 +18,9 @@ fn fold(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// A hash to which every bit of a key contributes: one multiplication for two words (Wang Yi's
-/// mum). A slice that chooses its keys can make many collide, but a bucket's rules belong to one
-/// slice, so it slows only itself.
+/// A hash that depends on every bit of a key: one multiplication for two words (Wang Yi's mum). A
+/// slice that chooses its keys can cause many collisions. But a bucket's rules belong to one slice,
+/// so it slows only itself.
 #[inline]
 pub(crate) fn hash<const N: usize>(key: &Key<N>, seed: u64) -> u64 {
     let mut all = seed;

@@ -1,5 +1,5 @@
-//! Ternary filters, as a TCAM has them, in software: keys of 64 to 320 bits, of each rule a value
-//! and a mask, and a priority. The slice's number stands in front of every key.
+//! Ternary filters in software, like those of a TCAM: keys of 64 to 320 bits, and rules with a
+//! value, a mask and a priority each. The slice's number stands in front of every key.
 //!
 //! | file         | concern                                                          |
 //! |--------------|------------------------------------------------------------------|
@@ -15,30 +15,31 @@
 //! # How a rule is found
 //!
 //! Tuple space search (Srinivasan, Suri and Varghese, SIGCOMM 1999): rules with similar masks are
-//! in one hash table, a *tuple*, by the bits under a mask that all their masks contain. A look-up
+//! in one hash table, a *tuple*. It hashes the bits that all masks of its rules contain. A look-up
 //! probes one tuple after the other, in the order of their highest ranks, until its result outranks
-//! all further tuples. Rules join a tuple with a less specific mask while few rules share their
-//! place in it (`merge`, after TupleMerge 2019), so that 100,000 rules make some tens of tuples
-//! rather than hundreds. Each slice has its own tuples: its rules can neither match nor slow
-//! packets of another slice.
+//! all further tuples. A rule joins a tuple with a less specific mask while few rules share its
+//! place there (`merge`, after TupleMerge 2019). So 100,000 rules make some tens of tuples rather
+//! than hundreds. Each slice has its own tuples: its rules can neither match nor slow packets of
+//! another slice.
 //!
-//! An exact-match cache ([`Cache`]) precedes the table. Any batch of changes empties it by raising
-//! the table's epoch.
+//! An exact-match cache ([`Cache`]) precedes the table. Any batch of changes empties it, because it
+//! increments the table's epoch.
 //!
-//! A crate of its own, not a module of `lookup`: it shares nothing with routing tables, whose keys
-//! are addresses and whose longest match wins; and builds without what they depend on.
+//! This is a separate crate, not a module of `lookup`. It shares nothing with routing tables, whose
+//! keys are addresses and whose longest match wins. So it builds without their dependencies.
 //!
 //! # Changes
 //!
-//! [`Table::apply`] makes a batch of changes, or none of them if one cannot be made. A [`Writer`]
-//! does so while [`Reader`]s on other threads look up, each seeing all of a batch or nothing.
-//! Adding costs one probe of each tuple that the rule could join; removing, one chain.
+//! [`Table::apply`] makes a whole batch of changes, or none of them if one is impossible. A
+//! [`Writer`] does so while [`Reader`]s on other threads look up; each of them sees the whole batch
+//! or nothing of it. Adding a rule costs one probe of each tuple that the rule could join; removing
+//! a rule costs a search in one chain.
 //!
 //! # Bounds
 //!
-//! A look-up costs one probe a tuple (mostly one byte from the second cache) until the best is
-//! found, and the chain where its hash falls. A slice with many masks that have nothing in common
-//! makes its own look-ups slow: at the worst a tuple for each of its masks.
+//! A look-up costs one probe for each tuple (mostly one byte from the second-level cache) until the
+//! best rule is found, and the chain of its hash value. A slice with many masks that have nothing
+//! in common makes its own look-ups slow: in the worst case there is a tuple for each mask.
 //!
 //! # Memory
 //!

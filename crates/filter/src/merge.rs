@@ -1,17 +1,17 @@
-//! Chooses the tuple of a rule, for few tuples with short chains.
+//! Chooses the tuple of a rule, with the aim of few tuples with short chains.
 //!
 //! After TupleMerge (Daly, Bruschi, Linguaglossa, Pontarelli, Rossi, Tollet, Torng and Yourtchenko,
 //! 2019), but independent of the meaning of bits. A rule may be in any tuple whose mask is
-//! contained in its own. It joins the most specific one in which fewer than `alike` rules share all
-//! its bits under that tuple's mask. If there is none, it gets a new tuple with a reduced mask: the
-//! first 4 of its full bytes, or the first 8, or all of them, or the mask itself.
+//! contained in its own. It joins the most specific tuple in which fewer than `alike` rules share
+//! all its bits under that tuple's mask. If there is none, it gets a new tuple with a reduced mask:
+//! the first 4 of its full bytes, or the first 8, or all of them, or the mask itself.
 
 use crate::rule::Key;
 use crate::tuple::{Link, Tuple};
 
-/// How many rules may share all bits in a tuple before another is made for the next.
+/// How many rules may share all bits in a tuple before another tuple is made for the next rule.
 fn alike(tuples: usize) -> usize {
-    // Another tuple costs each look-up a probe; a longer chain only look-ups that hit it.
+    // Another tuple costs every look-up a probe. A longer chain costs only look-ups that hit it.
     4 + tuples / 16
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn choose<const N: usize>(
             return Choice::Make(wanted);
         }
     }
-    // As many rules that differ only by their priorities: a merge would not help.
+    // If as many rules differ only by their priorities, a merge would not help.
     let own = tuples.iter().position(|tuple| tuple.mask == *mask);
     own.map_or(Choice::Make(*mask), Choice::Join)
 }

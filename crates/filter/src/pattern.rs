@@ -1,7 +1,8 @@
 //! A rule's conditions on an IP packet by field, and their translation to values and masks.
 //!
-//! Keys of IPv4 are 128 bits: source, destination, [`Fields`]. Keys of IPv6 are 320: the same with
-//! longer addresses. A range of ports becomes its prefixes, so a pattern may be several rules.
+//! Keys of IPv4 have 128 bits: source, destination, [`Fields`]. Keys of IPv6 have 320 bits: the
+//! same with longer addresses. A range of ports is split into prefixes, so a pattern may make
+//! several rules.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
@@ -25,7 +26,7 @@ pub struct Fields {
     pub tcp_flags: u8,
     /// Differentiated services code point, 6 bits.
     pub dscp: u8,
-    /// It is a later fragment, without ports and flags.
+    /// Whether the packet is a later fragment, without ports and flags.
     pub later_fragment: bool,
     /// The slice's number of the interface, at most [`MOST_INTERFACES`]; 0 for none.
     pub interface: u16,
@@ -79,7 +80,7 @@ pub struct Pattern {
     pub source: Option<IpNet>,
     /// Destination addresses.
     pub destination: Option<IpNet>,
-    /// Value and mask of the number of the protocol in IP.
+    /// Value and mask for the protocol number in the IP header.
     pub protocol: (u8, u8),
     /// Source ports. Later fragments have none and do not match.
     pub source_ports: Option<RangeInclusive<u16>>,
@@ -153,14 +154,14 @@ impl Pattern {
         words
     }
 
-    /// Whether it can match packets of a family.
+    /// Whether the pattern can match packets of a family.
     fn wants(&self, ipv4: bool) -> bool {
         let family =
             |net: &Option<IpNet>| net.is_none_or(|net| matches!(net, IpNet::V4(_)) == ipv4);
         family(&self.source) && family(&self.destination)
     }
 
-    /// Values and masks for packets of IPv4; empty if it has addresses of IPv6.
+    /// Values and masks for packets of IPv4; empty if the pattern has IPv6 addresses.
     pub fn ipv4(&self) -> Vec<(Key<2>, Key<2>)> {
         if !self.wants(true) {
             return Vec::new();
@@ -178,7 +179,7 @@ impl Pattern {
         self.words().into_iter().map(rule).collect()
     }
 
-    /// Values and masks for packets of IPv6; empty if it has addresses of IPv4.
+    /// Values and masks for packets of IPv6; empty if the pattern has IPv4 addresses.
     pub fn ipv6(&self) -> Vec<(Key<5>, Key<5>)> {
         if !self.wants(false) {
             return Vec::new();
@@ -204,7 +205,8 @@ mod tests {
         Fields { source_port: 4000, destination_port: 443, protocol: 6, ..Fields::default() }
     }
 
-    /// Whether a packet from 10.0.0.1 to 10.0.0.2, or the same of IPv6, matches.
+    /// Whether a packet from 10.0.0.1 to 10.0.0.2, or between corresponding IPv6 addresses,
+    /// matches.
     fn matches(pattern: &Pattern, fields: &Fields) -> (bool, bool) {
         let four = ipv4_key([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), fields);
         let six = ipv6_key("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap(), fields);
@@ -291,7 +293,7 @@ mod tests {
         let pattern = Pattern::from(&filter);
         assert_eq!(pattern.tcp_flags, (2, 2));
         let rules: Vec<_> = pattern.ipv4();
-        // The same but that later fragments do not match.
+        // The same result, except that later fragments do not match.
         let [(_, old)] = filter.ternary().collect::<Vec<_>>()[..] else { panic!("one rule") };
         assert_eq!(rules[0].1, [old[0], old[1] | LATER_FRAGMENT]);
     }

@@ -2,8 +2,8 @@
 
 use crate::table::Number;
 
-/// A key: 64 to 320 bits. The caller defines their meaning; the left bytes of a 32-bit group should
-/// be the most distinctive ones, as in an address.
+/// A key: 64 to 320 bits. The caller defines their meaning. In each 32-bit group, the left bytes
+/// should be the most distinctive ones, as in an address.
 pub type Key<const N: usize> = [u64; N];
 
 /// A slice's number, which precedes every key, so that packets never match rules of another slice.
@@ -11,8 +11,8 @@ pub type Key<const N: usize> = [u64; N];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slice(pub u16);
 
-/// A rule. Of several that match, the one with the highest `priority` applies; among equal ones the
-/// one with the lowest `number`.
+/// A rule. If several rules match, the one with the highest `priority` applies; among equal ones
+/// the one with the lowest `number`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule<T, const N: usize> {
     /// Its name within the slice.
@@ -45,7 +45,7 @@ impl<T, const N: usize> Rule<T, N> {
 /// A change of a slice's rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<T, const N: usize> {
-    /// Adds a rule under a number that is free.
+    /// Adds a rule under a free number.
     Add(Rule<T, N>),
     /// Removes the rule with this number.
     Remove(Number),

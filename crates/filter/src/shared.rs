@@ -1,9 +1,10 @@
 //! A table that workers read while another thread changes it.
 //!
-//! There are two copies. Workers read the one that is *active*; a batch of changes is made in the
-//! other, which then becomes active, and is repeated in the first when its last reader has left it
-//! (left-right: Ramalhete and Correia 2015). So a reader never waits, and sees all of a batch or
-//! nothing. A batch takes twice the time of its changes, plus the readers' batches.
+//! There are two copies. Workers read the *active* one. A batch of changes is made in the other
+//! copy, which then becomes active. When the last reader has left the first copy, the batch is
+//! repeated there (left-right: Ramalhete and Correia 2015). So a reader never waits, and sees a
+//! whole batch or nothing of it. A batch takes twice the time of its changes, plus the readers'
+//! batches.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -22,7 +23,7 @@ impl<T: Copy, const N: usize> Copies<T, N> {
     /// The active copy.
     fn read(&self) -> RwLockReadGuard<'_, Table<T, N>> {
         loop {
-            // Fails only if the copies changed roles after the load.
+            // This fails only if the copies have changed roles since the load.
             let table = &self.tables[self.active.load(Ordering::Acquire)];
             if let Ok(guard) = table.try_read() {
                 return guard;
@@ -36,7 +37,7 @@ impl<T: Copy, const N: usize> Copies<T, N> {
 pub struct Writer<T, const N: usize> {
     copies: Arc<Copies<T, N>>,
     readers: Vec<Counters>,
-    /// The counters of each place when its last rule was removed.
+    /// The value of each place's counters when its last rule was removed.
     begins: Vec<Hits>,
 }
 
@@ -60,7 +61,7 @@ impl<T: Copy, const N: usize> Writer<T, N> {
         Self { copies, readers: Vec::new(), begins: vec![Hits::default(); capacity as usize] }
     }
 
-    /// Another worker, with a cache for this many keys.
+    /// Adds a reader for another worker, with a cache for this many keys.
     pub fn reader(&mut self, keys: usize) -> Reader<T, N> {
         let words = self.copies.capacity as usize * 2;
         let counters: Counters = (0..words).map(|_| AtomicU64::new(0)).collect();
@@ -68,11 +69,11 @@ impl<T: Copy, const N: usize> Writer<T, N> {
         Reader { copies: self.copies.clone(), cache: Cache::new(keys), counters }
     }
 
-    /// Changes a slice's rules: readers see all changes or none. Waits until all batches of readers
-    /// that began earlier have ended.
+    /// Changes a slice's rules: readers see all changes or none. Waits until all earlier batches of
+    /// readers have ended.
     ///
     /// # Errors
-    /// The mistake of the first invalid change. Then no change is made.
+    /// The mistake in the first invalid change; then no change is made.
     pub fn apply(&mut self, slice: Slice, changes: &[Change<T, N>]) -> Result<(), Error> {
         let mut removed = Vec::new();
         for change in changes {
@@ -83,7 +84,7 @@ impl<T: Copy, const N: usize> Writer<T, N> {
         let mut result = Ok(());
         self.both(|table| result = table.apply(slice, changes));
         result?;
-        // No reader counts for them any more, and no other rule has their places yet.
+        // No reader counts for the removed rules any more, and no other rule has their places yet.
         for place in removed {
             self.begins[place as usize] = self.sum(place);
         }
@@ -95,7 +96,7 @@ impl<T: Copy, const N: usize> Writer<T, N> {
         self.both(|table| table.set_limit(slice, limit));
     }
 
-    /// Does the same to both copies, which are equal before and after.
+    /// Makes the same change in both copies, which are equal before and after.
     fn both(&mut self, mut change: impl FnMut(&mut Table<T, N>)) {
         for _ in 0..2 {
             let other = 1 - self.copies.active.load(Ordering::Relaxed);
@@ -119,7 +120,7 @@ impl<T: Copy, const N: usize> Writer<T, N> {
         Some(Hits { packets, bytes: now.bytes.wrapping_sub(begin.bytes) })
     }
 
-    /// Continues a rule's counters from `hits`, those of its predecessor.
+    /// Continues a rule's counters from `hits`, those of the rule that it replaces.
     pub fn continue_from(&mut self, slice: Slice, number: Number, hits: Hits) {
         let Some(place) = self.table().place(slice, number) else { return };
         let now = self.sum(place);
@@ -181,7 +182,7 @@ impl<T: Copy, const N: usize> Batch<'_, T, N> {
     ) -> Option<T> {
         let found = self.cache.lookup(&self.table, slice, key)?;
         let words = &self.counters[found.place as usize * 2..][..2];
-        // There is one writer, so loads and stores suffice.
+        // Only one thread writes, so loads and stores are enough.
         for (word, more) in words.iter().zip([frames.into(), bytes.into()]) {
             word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
         }

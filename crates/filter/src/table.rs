@@ -11,7 +11,7 @@ pub type Number = u32;
 
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Why a batch of changes is refused; no change is made.
+/// The reason why a batch of changes is refused; no change is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A rule with this number exists already.
@@ -49,7 +49,7 @@ pub(crate) struct Slot<T, const N: usize>(pub(crate) Rule<T, N>);
 pub struct Found<T> {
     /// The rule's result.
     pub result: T,
-    /// The rule's place: where its counters are.
+    /// The rule's place, which is also the place of its counters.
     pub place: u32,
 }
 
@@ -72,13 +72,13 @@ impl<const N: usize> Default for SliceTable<N> {
 pub struct Table<T, const N: usize> {
     slices: Vec<SliceTable<N>>,
     slots: Vec<Slot<T, N>>,
-    /// Beside the rules, how they are chained.
+    /// The links of each rule in its chain.
     links: Vec<Link>,
-    /// Masks of their tuples; no rule changes its tuple.
+    /// The mask of each rule's tuple; no rule changes its tuple.
     masks: Vec<Key<N>>,
     free: Vec<u32>,
-    /// Places of rules removed in this batch: they become free after it, so that no reader counts
-    /// for a new rule there.
+    /// Places of rules that this batch removes. They become free only after it, so that no reader
+    /// counts for a new rule there.
     freed: Vec<u32>,
     capacity: u32,
     epoch: u32,
@@ -104,7 +104,7 @@ impl<T: Copy, const N: usize> Table<T, N> {
         }
     }
 
-    /// The rule that counts for a key of a slice.
+    /// The rule that applies to a key of a slice.
     #[inline]
     pub fn lookup(&self, slice: Slice, key: &Key<N>) -> Option<Found<T>> {
         let slice = self.slices.get(usize::from(slice.0))?;
@@ -127,10 +127,10 @@ impl<T: Copy, const N: usize> Table<T, N> {
         Some(Found { result: slot.0.result, place: best })
     }
 
-    /// Changes a slice's rules, in this order and all of them.
+    /// Changes a slice's rules: makes all these changes in this order.
     ///
     /// # Errors
-    /// The mistake of the first invalid change. Then no change is made.
+    /// The mistake in the first invalid change; then no change is made.
     pub fn apply(&mut self, slice: Slice, changes: &[Change<T, N>]) -> Result<(), Error> {
         self.check(slice, changes)?;
         let index = usize::from(slice.0);
@@ -203,7 +203,7 @@ impl<T: Copy, const N: usize> Table<T, N> {
         };
         places.insert(rule.number, place);
         tuples[at].insert(place, &self.slots, &mut self.links);
-        // Moves it to its place: its rank may have risen, and falls if it is counted again.
+        // Moves the tuple to its place: its rank may have risen, or fallen after a recount.
         let rank = tuples[at].rank;
         let is_higher = |tuple: &Tuple<N>| tuple.rank > rank;
         let to = tuples[..at].partition_point(is_higher);
@@ -256,12 +256,12 @@ impl<T: Copy, const N: usize> Table<T, N> {
         self.len() == 0
     }
 
-    /// How many tuples a slice's look-up may have to probe.
+    /// Number of tuples that a slice's look-up may have to probe.
     pub fn tuples(&self, slice: Slice) -> usize {
         self.slices.get(usize::from(slice.0)).map_or(0, |slice| slice.tuples.len())
     }
 
-    /// Another number after each batch of changes.
+    /// A number that changes after each batch of changes.
     pub fn epoch(&self) -> u32 {
         self.epoch
     }

@@ -5,21 +5,21 @@ use crate::hash::{hash, masked};
 use crate::rule::Key;
 use crate::table::{NONE, Slot};
 
-/// A hash table of rules. A bucket's rules are chained in the order of their ranks. In addition,
-/// each bucket has one byte with a bit for each of eight kinds of hashes in it: all these bytes fit
-/// into the second-level cache, so a tuple without a match usually costs no miss.
+/// A hash table of rules. Rules of a bucket form a chain, in the order of their ranks. In addition,
+/// each bucket has one byte, with a bit for each of eight kinds of hashes in it. All these bytes
+/// fit into the second-level cache, so a tuple without a match usually costs no cache miss.
 #[repr(C)]
 pub(crate) struct Tuple<const N: usize> {
     pub(crate) mask: Key<N>,
     kinds: Box<[u8]>,
     heads: Box<[Head]>,
-    /// No rule in it has a higher rank.
+    /// No rule in the tuple has a higher rank.
     pub(crate) rank: u64,
     pub(crate) rules: u32,
 }
 
 /// A rule's place in a chain. The hash distinguishes almost all rules that differ in bits under the
-/// tuple's mask, so that a look-up reads these 8 bytes and not the rule.
+/// tuple's mask. So a look-up reads these 8 bytes and not the rule.
 #[derive(Clone, Copy)]
 pub(crate) struct Link {
     next: u32,
@@ -49,7 +49,7 @@ impl<const N: usize> Tuple<N> {
         Self { mask, kinds, heads, rank: 0, rules: 0 }
     }
 
-    /// Whether rules with this mask may be in it.
+    /// Whether the tuple may contain rules with this mask.
     pub(crate) fn takes(&self, mask: &Key<N>) -> bool {
         masked(&self.mask, mask) == self.mask
     }
@@ -65,7 +65,7 @@ impl<const N: usize> Tuple<N> {
         (hash as usize & (self.kinds.len() - 1), 1 << (hash >> 61), (hash >> 29) as u32)
     }
 
-    /// The first rule, from the top, that fits a key and that `fits` accepts.
+    /// The first rule, in the order of ranks, that matches a key and that `fits` accepts.
     #[inline]
     pub(crate) fn find(
         &self,
@@ -87,7 +87,7 @@ impl<const N: usize> Tuple<N> {
         }
     }
 
-    /// How many rules share all bits of `value` under the mask; counts up to `most`.
+    /// Number of rules that share all bits of `value` under the mask; counts up to `most`.
     pub(crate) fn alike(&self, value: &Key<N>, links: &[Link], most: usize) -> usize {
         let mut count = 0;
         self.find(value, links, |_| {
@@ -97,7 +97,7 @@ impl<const N: usize> Tuple<N> {
         count
     }
 
-    /// Adds a rule, which is in no tuple.
+    /// Adds a rule that is in no tuple.
     pub(crate) fn insert<T>(&mut self, new: u32, rules: &[Slot<T, N>], links: &mut [Link]) {
         self.rules += 1;
         if self.rules as usize * 2 > self.heads.len() {
@@ -130,7 +130,8 @@ impl<const N: usize> Tuple<N> {
         self.heads[bucket] = Head { first, link };
     }
 
-    /// Removes one of its rules. The highest rank stays the same: too high a rank only costs time.
+    /// Removes one of the tuple's rules. The highest rank stays the same: a rank that is too high
+    /// only costs time.
     pub(crate) fn remove<T>(&mut self, old: u32, rules: &[Slot<T, N>], links: &mut [Link]) {
         self.rules -= 1;
         let (bucket, ..) = self.place(&rules[old as usize].0.value);

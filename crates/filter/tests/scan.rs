@@ -1,4 +1,4 @@
-//! Look-ups against a linear scan, through random batches of changes.
+//! Compares look-ups with a linear scan, through random batches of changes.
 
 mod common;
 
@@ -46,7 +46,7 @@ fn changes<const N: usize>() -> impl Strategy<Value = Vec<Change<u32, N>>> {
     prop::collection::vec(change, 0..12)
 }
 
-/// The rules after a batch, or why it is refused.
+/// The rules after a batch, or the reason why it is refused.
 fn change<const N: usize>(
     rules: &[Rule<u32, N>],
     changes: &[Change<u32, N>],
@@ -100,7 +100,7 @@ fn check<const N: usize>(
             for key in keys.iter().copied().chain(own) {
                 let found = table.lookup(slice, &key);
                 prop_assert_eq!(found.map(|found| found.result), scan(rules, &key));
-                // Twice: once to find it, once from the cache.
+                // Looked up twice: the first finds the rule, the second uses the cache.
                 prop_assert_eq!(cache.lookup(&table, slice, &key), found);
                 prop_assert_eq!(cache.lookup(&table, slice, &key), found);
             }
@@ -144,7 +144,7 @@ fn a_tuple_whose_highest_rule_left_hides_no_other() {
         add(12, 4, 0, [u64::MAX, 0]),
         add(18, 0, 3, second),
         add(4, 4, 0, [0, 1 << 31]),
-        // Its tuple grows, and contains no rule of priority 5 any longer.
+        // The tuple grows, and no longer contains a rule of priority 5.
         add(5, 0, 4, second),
         add(0, 0, 0, [0, 0]),
     ];
@@ -171,7 +171,7 @@ fn rules_like_classbench_are_found_while_they_come_and_go() {
         let all: Vec<_> = rules.iter().map(|rule| Change::Add(*rule)).collect();
         table.apply(Slice(7), &all).unwrap();
         let mut random = Random::new(seed);
-        // With all rules, without every third, with all again.
+        // With all rules, without every third, and with all again.
         for gone in [false, true, false] {
             for _ in 0..3000 {
                 let drawn = &filters[random.below(1500) as usize];

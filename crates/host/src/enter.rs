@@ -14,8 +14,8 @@ use nix::sched::{CloneFlags, setns};
 use crate::Inside;
 use crate::hold::READY;
 
-/// The rights that root of a host lacks, as they would affect the machine: its kernel, clock,
-/// devices, mounts and log.
+/// Capabilities that root of a host does not have, because they would affect the machine: its
+/// kernel, clock, devices, mounts and log.
 const DENIED: [Capability; 20] = [
     Capability::CAP_AUDIT_CONTROL,
     Capability::CAP_AUDIT_READ,
@@ -39,8 +39,8 @@ const DENIED: [Capability; 20] = [
     Capability::CAP_SYS_TTY_CONFIG,
 ];
 
-/// Makes later children of this process, which must have one thread, members of a host's pid
-/// namespace. If the namespace does not exist, starts `holder` as process 1, which calls
+/// Makes later children of this process members of a host's pid namespace. The process must have
+/// one thread. If the namespace does not exist, it starts `holder` as process 1, which calls
 /// [`hold`](crate::hold()); `started` reports the start of a process.
 ///
 /// # Errors
@@ -61,7 +61,7 @@ pub fn ensure(
     let (mut says, writer) = pipe()?;
     holder.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     let mut child = holder.spawn()?;
-    // The writing ends are the child's alone.
+    // Only the child has the writing ends.
     holder.stdout(Stdio::null()).stderr(Stdio::null());
     let mut said = String::new();
     says.read_to_string(&mut said)?;
@@ -84,8 +84,8 @@ pub fn numbers(folder: &Path, started: impl Fn(u32) -> Option<u64>) -> io::Resul
     init::numbers(folder, started)
 }
 
-/// Takes the calling process, which has one thread and is in the pid namespace of the host, into
-/// its other namespaces, and takes its rights on the machine away.
+/// Moves the calling process into the host's other namespaces, and removes its rights on the
+/// machine. The process must have one thread and be in the host's pid namespace.
 ///
 /// # Errors
 /// The kernel's error.
@@ -95,7 +95,7 @@ pub fn join(
     started: impl Fn(u32) -> Option<u64>,
 ) -> io::Result<()> {
     let first = First::read(folder)?;
-    // `/proc` is still the machine's. All are opened before the mounts change.
+    // `/proc` is still that of the machine. All files are opened before the mounts change.
     let open = |name: &str| File::open(format!("/proc/{}/ns/{name}", first.pid));
     let (network, mounts) = (open("net")?, open("mnt")?);
     let (name, ipc) = (open("uts")?, open("ipc")?);
@@ -110,7 +110,7 @@ pub fn join(
     setns(ipc, CloneFlags::CLONE_NEWIPC)?;
     setns(mounts, CloneFlags::CLONE_NEWNS)?;
     for one in DENIED {
-        // Capabilities that this process lacks cannot be dropped, and need not be.
+        // Capabilities that this process does not have cannot be dropped, and need not be.
         let _ = caps::drop(None, CapSet::Ambient, one);
         let _ = caps::drop(None, CapSet::Bounding, one);
         for set in [CapSet::Effective, CapSet::Permitted, CapSet::Inheritable] {

@@ -1,4 +1,5 @@
-//! Process 1 of a host: makes the view of the host's programs, and holds it until it is killed.
+//! Process 1 of a host: sets up the file system for the host's programs, and keeps the namespaces
+//! until it is killed.
 
 use std::convert::Infallible;
 use std::fs;
@@ -13,16 +14,16 @@ use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, sethostname, setsid};
 
 use crate::{Inside, mounts};
 
-/// The word of process 1 on standard output when programs can start.
+/// The text that process 1 prints when programs can start.
 pub(crate) const READY: &str = "ready\n";
 
-/// Becomes process 1 of a host: the calling process, which has one thread and is the first of a
-/// pid namespace. `folder` is the host's, on the machine.
+/// Becomes process 1 of a host. The calling process must have one thread and be the first of a pid
+/// namespace. `folder` is the host's folder on the machine.
 ///
 /// # Errors
 /// The kernel's error.
 pub fn hold(inside: &Inside, folder: &Path) -> io::Result<Infallible> {
-    // Keys of the terminal that starts the first program are not for the host.
+    // Keys typed at the terminal that starts the first program must not reach the host.
     setsid()?;
     setns(Namespace::named(&inside.namespace.to_string_lossy())?, CloneFlags::CLONE_NEWNET)?;
     unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWIPC)?;
@@ -32,7 +33,7 @@ pub fn hold(inside: &Inside, folder: &Path) -> io::Result<Infallible> {
     sethostname(&inside.host)?;
     io::stdout().write_all(READY.as_bytes())?;
     io::stdout().flush()?;
-    // The process that waits for the word reads to the end.
+    // The process that waits for the text reads to the end of the pipe.
     let nowhere = fs::File::options().read(true).write(true).open("/dev/null")?;
     dup2_stdin(nowhere.as_fd())?;
     dup2_stdout(nowhere.as_fd())?;

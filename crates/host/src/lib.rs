@@ -28,12 +28,12 @@ use serde::{Deserialize, Serialize};
 pub use enter::{ensure, join, numbers};
 pub use hold::hold;
 
-/// The facts about a host that each program start needs.
+/// Data about the host that each start of a program needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inside {
-    /// The host's name, which its programs have as host name.
+    /// The host's name, which its programs see as host name.
     pub host: String,
-    /// The file of its network namespace.
+    /// The file of the host's network namespace.
     pub namespace: PathBuf,
     /// Variables of its programs.
     #[serde(default)]
@@ -50,8 +50,8 @@ pub struct Inside {
 }
 
 impl Inside {
-    /// The working directory in which `words` begin, and their user and group. For a process that has
-    /// joined the host.
+    /// The working directory in which `words` begin, and their user and group. It is for a process
+    /// that has joined the host.
     ///
     /// # Errors
     /// The image has no such user.
@@ -61,7 +61,7 @@ impl Inside {
     }
 }
 
-/// A file or directory of the machine in a place of the host's.
+/// A file or directory of the machine, and its place in the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bind {
     /// Its path on the machine.

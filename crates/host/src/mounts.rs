@@ -12,7 +12,7 @@ use nix::unistd::{chdir, pivot_root};
 use crate::{Bind, Inside, at, table};
 
 const NONE: Option<&str> = None;
-/// The bytes that the programs of a host may write together, in memory.
+/// Limit of the files that a host's programs write, all together, in memory.
 const WRITTEN: &str = "mode=0755,size=256m,nr_inodes=64k";
 /// Devices that programs see; all of them are open to every user on any machine.
 const DEVICES: [&str; 7] = ["full", "net/tun", "null", "random", "tty", "urandom", "zero"];
@@ -32,7 +32,7 @@ const MACHINE: &str = "/.machine";
 pub(crate) fn make(aside: &Path, inside: &Inside) -> io::Result<()> {
     let shown = inside.root.as_deref().unwrap_or(Path::new("/"));
     mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)?;
-    // Resolved before mounts hide their paths.
+    // Paths are resolved before mounts hide them.
     let binds = inside.binds.iter().map(found).collect::<io::Result<Vec<_>>>()?;
     mount(Some("europa"), aside, Some("tmpfs"), MsFlags::empty(), Some(WRITTEN))
         .map_err(at(aside))?;
@@ -51,7 +51,7 @@ pub(crate) fn make(aside: &Path, inside: &Inside) -> io::Result<()> {
     let below = if is_machine { table::below_root(&text) } else { Vec::new() };
     for path in below {
         let target = root.join(path.strip_prefix("/").unwrap_or(&path));
-        // A place that another mount hides cannot be reached, here or on the machine.
+        // A place that another mount hides cannot be reached, neither here nor on the machine.
         if target.exists()
             && let Err(error) = layers.put(&path, &target)
         {
@@ -81,7 +81,7 @@ pub(crate) fn make(aside: &Path, inside: &Inside) -> io::Result<()> {
     }
     umount2(MACHINE, MntFlags::MNT_DETACH)?;
     fs::remove_dir(MACHINE)?;
-    // From here on no file of the machine can be reached, except by binds.
+    // From here on no file of the machine can be reached, except through binds.
     if !binds.iter().any(|bind| Path::new(HOSTS).starts_with(&bind.to))
         && let Err(error) = add_name(&inside.host)
     {
@@ -90,7 +90,7 @@ pub(crate) fn make(aside: &Path, inside: &Inside) -> io::Result<()> {
     Ok(())
 }
 
-/// Adds the host's own name to the list of names, as programs look for it before they ask a server.
+/// Adds the host's own name to the hosts file, where programs look before they ask a server.
 fn add_name(host: &str) -> io::Result<()> {
     let before = fs::read(HOSTS).unwrap_or_default();
     let newline = if before.last().is_none_or(|last| *last == b'\n') { "" } else { "\n" };
@@ -105,7 +105,7 @@ struct Layers<'a> {
 }
 
 impl Layers<'_> {
-    /// Shows `from` at `to`. Where the kernel makes no overlay, programs can only read.
+    /// Shows `from` at `to`. If the kernel cannot make an overlay, programs can only read.
     fn put(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         if from.is_dir() {
             match self.overlay(from, to) {
@@ -130,7 +130,7 @@ impl Layers<'_> {
         let (upper, work) = (layer.join("upper"), layer.join("work"));
         fs::create_dir_all(&upper)?;
         fs::create_dir(&work)?;
-        // The root of an overlay has the owner and the rights of its upper layer.
+        // The root of an overlay has the owner and the permissions of its upper layer.
         let like = fs::metadata(from)?;
         chown(&upper, Some(like.uid()), Some(like.gid()))?;
         fs::set_permissions(&upper, like.permissions())?;
@@ -141,7 +141,7 @@ impl Layers<'_> {
     }
 }
 
-/// Makes a root directory in memory whose directories are the machine's, for reading only.
+/// Makes a root directory in memory. Its directories are those of the machine, read-only.
 fn stand_in(root: &Path) -> io::Result<()> {
     mount(Some(root), root, NONE, MsFlags::MS_BIND, NONE).map_err(at(root))?;
     for entry in fs::read_dir("/")? {
@@ -172,7 +172,7 @@ fn bind(from: &Path, to: &Path, read_only: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// A bind with the machine's path after resolving symbolic links.
+/// The bind with symbolic links in the machine's path resolved.
 fn found(bind: &Bind) -> io::Result<Bind> {
     let from = fs::canonicalize(&bind.from).map_err(|error| {
         io::Error::new(error.kind(), format!("{}: {error}", bind.from.display()))
@@ -180,7 +180,7 @@ fn found(bind: &Bind) -> io::Result<Bind> {
     Ok(Bind { from, ..bind.clone() })
 }
 
-/// Puts the source of a bind in its place, which is made if it is missing.
+/// Mounts the source of a bind at its place, which is made if it is missing.
 fn put(bound: &Bind) -> io::Result<()> {
     let from = Path::new(MACHINE).join(bound.from.strip_prefix("/").unwrap_or(&bound.from));
     if !bound.to.exists() {
@@ -193,7 +193,7 @@ fn put(bound: &Bind) -> io::Result<()> {
     bind(&from, &bound.to, bound.read_only)
 }
 
-/// A `/dev` of few harmless devices.
+/// Makes a `/dev` with a few harmless devices.
 fn devices(dev: &Path) -> io::Result<()> {
     let flags = MsFlags::MS_NOSUID;
     mount(Some("tmpfs"), dev, Some("tmpfs"), flags, Some("mode=0755,size=1m")).map_err(at(dev))?;
@@ -227,7 +227,8 @@ fn devices(dev: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// `/proc` and `/sys`. Of the kernel's settings the host can write the network's.
+/// Mounts `/proc` and `/sys`. Of the kernel's settings the host can write only those of the
+/// network.
 fn kernel(root: &Path) -> io::Result<()> {
     let harmless = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     let read_only = |path: &Path| -> io::Result<()> {
@@ -235,7 +236,7 @@ fn kernel(root: &Path) -> io::Result<()> {
         let flags = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY | harmless;
         mount(NONE, path, NONE, flags, NONE).map_err(at(path))
     };
-    // These are bound again over the read-only mount of the rest.
+    // These files are mounted again, writable, over the read-only rest.
     let writable = |path: &Path, aside: &Path, above: &Path| -> io::Result<()> {
         mount(Some(path), aside, NONE, MsFlags::MS_BIND, NONE).map_err(at(path))?;
         read_only(above)?;

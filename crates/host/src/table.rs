@@ -1,11 +1,11 @@
-//! The machine's mounts, and which of them are overlaid in a host.
+//! Reads the machine's mounts, and decides which of them get an overlay in a host.
 
 use std::path::{Path, PathBuf};
 
 /// Folders that a host does not share with the machine.
 const OWN: [&str; 4] = ["/dev", "/proc", "/run", "/sys"];
-/// File systems that hold no files which programs of a host need: interfaces of the kernel, and
-/// images that container runtimes and package managers mount.
+/// File systems without files that a host's programs need: interfaces of the kernel, and images
+/// that container runtimes and package managers mount.
 const LEFT_OUT: [&str; 13] = [
     "autofs",
     "binfmt_misc",
@@ -37,7 +37,7 @@ pub(crate) fn below_root(text: &str) -> Vec<PathBuf> {
         {
             continue;
         }
-        // A later mount hides an earlier one of the same place.
+        // A later mount hides an earlier one at the same place.
         found.retain(|other| *other != path);
         found.push(path);
     }

@@ -1,8 +1,8 @@
 //! A client: it keeps triggers inserted, sends packets, and receives packets.
 //!
 //! Times are those of the public code's client: a trigger is refreshed after 8 s, and an insertion
-//! without an answer is repeated after 2 s. A server that does not answer is replaced by the first
-//! one that answers an echo request.
+//! without an answer is repeated after 2 s. If a server does not answer, the first server that
+//! answers an echo request replaces it.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::wire::{Address, Packet, PacketOption, Trigger, TriggerUse, VERSION};
 pub const REFRESH: Duration = Duration::from_secs(8);
 /// An insertion without an answer is repeated after this time.
 pub const RETRY: Duration = Duration::from_secs(2);
-/// While packets are sent, their server is asked for its address after this time.
+/// While packets are sent, the client asks their server for its address at this interval.
 const ASK: Duration = Duration::from_secs(2);
 /// A server that does not answer a probe within this time is not used.
 const SILENT: Duration = Duration::from_millis(1_500);
@@ -112,8 +112,8 @@ impl Client {
         self.reached
     }
 
-    /// Its address has changed: removes triggers to the old one, and inserts triggers to the new
-    /// one.
+    /// Changes the client's address: removes triggers to the old address, and inserts triggers to
+    /// the new one.
     pub fn move_to(&mut self, now: Duration, me: SocketAddr, out: &mut Datagrams) {
         let (old, new) = (Address::from(self.me), Address::from(me));
         self.me = me;
@@ -144,7 +144,7 @@ impl Client {
         out.extend(to.map(|to| (to, packet.bytes())));
     }
 
-    /// Does all due work. Call it at least each 100 ms.
+    /// Does all due work. Call it at least every 100 ms.
     pub fn tick(&mut self, now: Duration, out: &mut Datagrams) {
         let silent: Vec<Prefix> = self
             .ways
@@ -246,7 +246,7 @@ impl Client {
         arrived
     }
 
-    /// A server answers an echo request.
+    /// Handles a server's answer to an echo request.
     fn answered(&mut self, now: Duration, from: SocketAddr, out: &mut Datagrams) {
         let Some(number) = self.servers.iter().position(|at| *at == from) else { return };
         if self.probing.take().is_none() {
@@ -288,7 +288,7 @@ impl Client {
         let prefix = trigger.id.prefix();
         let asked = self.ways.contains_key(&prefix);
         let own = self.wanted.iter().any(|one| one.trigger.id.prefix() == prefix);
-        // Only an answer to this client's questions counts.
+        // Only answers to this client's requests count.
         if let (Some(at), true) = (trigger.to.host(), asked || own) {
             let way = self.ways.entry(prefix).or_default();
             (way.server, way.asked) = (Some((at, now + CACHED)), None);

@@ -1,10 +1,9 @@
 //! Constraints of triggers: the targets that an id may have.
 //!
 //! A trigger (x, y) is accepted if the key of x is the left hash of y, or, if x is private, if the
-//! key of y is the right hash of x. The key of a host's address is the key that the trigger
-//! carries. So only a client that knows the unhashed key can make triggers for an id. The hashes
-//! and their two AES keys are those of the public code (`i3_trigger.c`, `aeshash.c`): `E(in) xor
-//! in` with AES-128.
+//! key of y is the right hash of x. The key of a host's address is the key in the trigger. So only
+//! a client that knows the unhashed key can make triggers for an id. The hashes and their two AES
+//! keys are those of the public code (`i3_trigger.c`, `aeshash.c`): `E(in) xor in` with AES-128.
 
 use std::sync::LazyLock;
 
@@ -45,8 +44,8 @@ pub fn of_key(side: Side, key: &Key) -> Key {
     Key(out)
 }
 
-/// The hash of an id: that of the first 8 bytes of its first half's hash and the last 8 bytes of its
-/// second half's.
+/// The hash of an id: the first 8 bytes of the hash of its first half, then the last 8 bytes of the
+/// hash of its second half.
 pub fn of_id(side: Side, id: &Id) -> Key {
     let half = |from: usize| {
         let mut key = [0; 16];
@@ -99,7 +98,8 @@ mod tests {
         }
     }
 
-    // FIPS 197, appendix B, with another key: the cipher is AES and its input is added.
+    // FIPS 197, appendix B, with another key: the cipher is AES, and its input is added to its
+    // output.
     #[test]
     fn hash_is_aes_and_xor() {
         let cipher = Aes128::new(&LEFT.into());

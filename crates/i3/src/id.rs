@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 /// Bytes of an identifier.
 pub(crate) const ID_BYTES: usize = 32;
-/// Bits in which a packet and a trigger agree at least.
+/// Least number of first bits in which a packet's id and a trigger's id agree.
 pub const LEAST_PREFIX_BITS: u16 = 192;
 /// Bits of an identifier.
 pub const ID_BITS: u16 = 256;
@@ -25,14 +25,14 @@ pub struct Id(pub [u8; ID_BYTES]);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(pub [u8; 16]);
 
-/// The first 192 bits of an identifier, and a position on the ring of servers.
+/// The first 192 bits of an identifier, which are a position on the ring of servers.
 ///
-/// All identifiers with one prefix are on one server.
+/// All identifiers with the same prefix are on one server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix(pub [u8; SUFFIX_AT]);
 
 impl Id {
-    /// The part that decides the server.
+    /// The part that determines the server.
     pub fn prefix(&self) -> Prefix {
         let mut prefix = [0; SUFFIX_AT];
         prefix.copy_from_slice(&self.0[..SUFFIX_AT]);
@@ -46,7 +46,7 @@ impl Id {
         u64::from_be_bytes(suffix)
     }
 
-    /// The same with other last 64 bits.
+    /// The same identifier with other last 64 bits.
     #[must_use]
     pub fn with_suffix(mut self, suffix: u64) -> Id {
         self.0[SUFFIX_AT..].copy_from_slice(&suffix.to_be_bytes());
@@ -67,7 +67,7 @@ impl Id {
         self
     }
 
-    /// Whether it is public: then only its left constraint lets a trigger in.
+    /// Whether the identifier is public: then a trigger needs the left constraint.
     pub fn is_public(&self) -> bool {
         self.0[KEY_AT - 1] & 1 == 1
     }
@@ -79,7 +79,7 @@ impl Id {
         self
     }
 
-    /// Number of first bits in which both agree, 0 to 256.
+    /// Number of first bits in which two identifiers agree, 0 to 256.
     pub fn common_bits(&self, other: &Id) -> u16 {
         let mut bits = 0;
         for (a, b) in self.0.iter().zip(&other.0) {
@@ -102,18 +102,19 @@ impl Prefix {
         Prefix(prefix)
     }
 
-    /// Whether it is on the arc after `from` up to and including `to`. The arc from a position to
-    /// itself is the whole ring.
+    /// Whether this position is on the arc after `from` up to and including `to`. The arc from a
+    /// position to itself is the whole ring.
     pub fn is_after_up_to(&self, from: &Prefix, to: &Prefix) -> bool {
         if from < to { from < self && self <= to } else { from < self || self <= to }
     }
 
-    /// Whether it is on the arc strictly between both. Between a position and itself is all else.
+    /// Whether this position is on the arc strictly between two positions. Between a position and
+    /// itself is the rest of the ring.
     pub fn is_between(&self, from: &Prefix, to: &Prefix) -> bool {
         self != to && self.is_after_up_to(from, to) && self != from
     }
 
-    /// The position that is a part 1 / 2^(`power` + 1) of the ring further.
+    /// The position that is 1 / 2^(`power` + 1) of the ring further.
     #[must_use]
     pub fn further(mut self, power: usize) -> Prefix {
         let mut carry = 0x80_u16 >> (power % 8);

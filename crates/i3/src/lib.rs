@@ -1,8 +1,8 @@
 //! The Internet Indirection Infrastructure (Stoica et al., SIGCOMM 2002).
 //!
 //! Packets are sent to ids instead of hosts. A receiver inserts a trigger (id, address) at the
-//! server that is responsible for the id; the server sends packets for the id on to the address, or
-//! to further ids. Nothing here reads a clock or opens a socket, except `udp`.
+//! server that is responsible for the id. The server forwards packets for the id to the address, or
+//! to further ids. No code here reads a clock or opens a socket, except in `udp`.
 //!
 //! | file | concern |
 //! |---|---|

@@ -4,8 +4,9 @@
 //! 0xe2 | 1 | kind | body | tag: the first 16 bytes of HMAC-SHA256 with the ring's key
 //! ```
 //!
-//! In the public code, Chord's packets are structs of one machine's memory on a separate port, so a
-//! server of Europa and one of the public code cannot share a ring. Clients see no difference.
+//! In the public code, Chord's packets are C structs in the memory layout of the machine, on a
+//! separate port. So a server of Europa and a server of the public code cannot share a ring.
+//! Clients see no difference.
 
 mod body;
 
@@ -47,19 +48,19 @@ pub struct Neighbours {
 /// A packet that is forwarded to the server of its first id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routed {
-    /// Whether the sender takes the receiver for responsible.
+    /// Whether the sender considers the receiver responsible.
     pub last: bool,
     /// Remaining hops and triggers.
     pub hops_left: u8,
     /// Remaining copies.
     pub copies: u16,
-    /// The server whose trigger sent it, for push-back.
+    /// The server whose trigger sent the packet, for push-back.
     pub previous: Option<SocketAddr>,
     /// An I3 packet.
     pub packet: Vec<u8>,
 }
 
-/// A trigger of another server, kept in case that one fails.
+/// A copy of another server's trigger, kept for the case that this server fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replica {
     /// Remaining lifetime in milliseconds; 0 removes it.
@@ -71,7 +72,7 @@ pub struct Replica {
 /// A message between servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Requests the neighbours; shows that the sender is alive.
+    /// Requests the receiver's neighbours; shows that the sender is alive.
     Ask(Member),
     /// The answer: the sender, and its neighbours.
     Tell(Member, Neighbours),
@@ -105,7 +106,7 @@ pub enum Message {
     Route(Routed),
     /// Triggers to keep.
     Keep(Vec<Replica>),
-    /// There is no trigger for an id to which the receiver's triggers point.
+    /// An id to which the receiver's triggers point has no trigger.
     PushBack(Id),
     /// Bytes for a host behind a NAT, which only the receiver reaches.
     Relay(SocketAddr, Vec<u8>),
@@ -115,7 +116,7 @@ pub enum Message {
     State(String),
 }
 
-/// Why bytes are no message of the ring.
+/// The reason why bytes are no message of the ring.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
     /// The tag is wrong: another key.
@@ -176,7 +177,7 @@ impl Codec {
     /// Reads a message.
     ///
     /// # Errors
-    /// The tag is that of another key, or the bytes are no message.
+    /// The tag was made with another key, or the bytes are no message.
     pub fn read(&self, bytes: &[u8]) -> Result<Message, MessageError> {
         let at = bytes.len().checked_sub(TAG).ok_or(MessageError::Tag)?;
         let (body, tag) = bytes.split_at(at);
@@ -194,7 +195,7 @@ impl Codec {
     }
 }
 
-/// Milliseconds of a lifetime, as a replica has them.
+/// A lifetime in milliseconds, as replicas contain it.
 pub(crate) fn left_ms(left: Duration) -> u16 {
     u16::try_from(left.as_millis()).unwrap_or(u16::MAX)
 }

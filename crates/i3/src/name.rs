@@ -11,7 +11,7 @@ use crate::wire::{Address, Trigger};
 /// An id in the form of users: 64 hexadecimal digits, `NAME`, or `NAME/MEMBER` for anycast.
 ///
 /// All members of a name have the same first 192 bits. Every client that knows a name can insert
-/// triggers for it: its key is a hash of the name.
+/// triggers for it, because its key is a hash of the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
     /// All 256 bits.
@@ -89,7 +89,7 @@ impl Named {
         Ok(Trigger { prefix_bits, ..Trigger::new(self.id(), to, key) })
     }
 
-    /// A trigger to further ids. Its id depends on the first of them by the constraint.
+    /// A trigger to further ids. By the constraint, the first of them determines its id.
     ///
     /// # Errors
     /// There are no ids, or more than 15.

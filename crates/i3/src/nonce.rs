@@ -31,7 +31,8 @@ impl Nonces {
         Nonces { keyed: keyed.unwrap_or_else(|_| unreachable!("HMAC takes keys of any length")) }
     }
 
-    /// The nonce for pointing `id` to `to`. Only a program that receives packets there can know it.
+    /// The nonce for pointing `id` to `to`. Only a program that receives packets at `to` can know
+    /// it.
     pub fn of(&self, now: Duration, id: &Id, to: &Address) -> [u8; 16] {
         self.of_epoch(now.as_secs() / EPOCH.as_secs(), id, to)
     }
@@ -48,7 +49,7 @@ impl Nonces {
         nonce
     }
 
-    /// Whether a nonce is that of the present epoch or the former one.
+    /// Whether a nonce belongs to the present epoch or the former one.
     pub fn is_valid(&self, now: Duration, id: &Id, to: &Address, nonce: &[u8; 16]) -> bool {
         let epoch = now.as_secs() / EPOCH.as_secs();
         // All bytes are compared, so that the time reveals nothing about the first difference.

@@ -1,14 +1,16 @@
 //! Chord's ring as a state machine, with the corrections of Pamela Zave, "Reasoning about
 //! identifier spaces: how to make Chord correct" (IEEE Transactions on Software Engineering, 2017).
 //!
-//! - A server joins with its successor's whole list, and takes part only from then on.
-//! - *Stabilise*: it copies the list of its first live successor. If that one's predecessor is
-//!   nearer, it then requests the list of the predecessor.
-//! - *Rectify*: a notified server accepts a nearer predecessor, or any if its own is dead.
-//! - No list ever contains a server beyond the own position, and dead entries are removed at once.
+//! - A server joins with its successor's whole list, and takes part in the ring only after that.
+//! - *Stabilise*: a server copies the list of its first live successor. If that successor's
+//!   predecessor is nearer, the server then requests the list of the predecessor.
+//! - *Rectify*: a notified server accepts a nearer predecessor. If its own predecessor is dead, it
+//!   accepts any.
+//! - No list ever contains a server beyond its owner's position, and dead entries are removed at
+//!   once.
 //!
 //! The paper assumes that failures are known. Here a server counts as dead if it does not answer
-//! for [`DEAD`]; all neighbours and fingers are asked each [`PERIOD`], so several failures may be
+//! for [`DEAD`]. All neighbours and fingers are asked every [`PERIOD`], so several failures may be
 //! detected at the same time.
 
 mod receive;
@@ -23,22 +25,22 @@ use crate::message::{Member, Message, Neighbours, SUCCESSORS};
 
 pub use route::Hop;
 
-/// Time between two questions to each neighbour.
+/// Time between two requests to each neighbour.
 pub const PERIOD: Duration = Duration::from_millis(500);
 /// A server without a message for this time counts as dead.
 pub const DEAD: Duration = Duration::from_secs(2);
 /// Time for which lists of other servers cannot restore a dead server.
 const BURIED: Duration = Duration::from_secs(6);
-/// At this interval a server asks one of its seeds for the server of its own position. If the
-/// network was split, the answer is a server of the other part.
+/// At this interval a server asks one of its seeds for the server that is responsible for its own
+/// position. If the network was split, the answer is a server of the other part.
 const MERGE: Duration = Duration::from_secs(5);
 /// Hops that a question may take.
 pub const HOPS: u8 = 64;
-/// Fingers: positions 1/2, 1/4, … 2^-64 of the ring further.
+/// Number of fingers: servers at the positions 1/2, 1/4, … 2^-64 of the ring further.
 const FINGERS: usize = 64;
 /// Fingers that are looked up in each period.
 const FINGERS_A_PERIOD: usize = 2;
-/// Most stored look-ups without an answer.
+/// Most stored look-ups that wait for an answer.
 const MOST_QUESTIONS: usize = 1024;
 
 /// Messages to send.
@@ -78,7 +80,7 @@ pub struct Ring {
     heard: HashMap<SocketAddr, Duration>,
     buried: HashMap<SocketAddr, Duration>,
     questions: HashMap<u64, (Question, Duration)>,
-    /// The successor-to-be, which was asked for its list.
+    /// The future successor, which was asked for its list.
     joining: Option<Member>,
     /// The successor's predecessor, which was asked for its list.
     candidate: Option<Member>,
@@ -89,8 +91,8 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A server that joins the ring of one of `seeds`. Without seeds, or if it is the first of them
-    /// itself, it begins a ring.
+    /// A server that joins the ring of one of `seeds`. Without seeds, or if it is the first seed
+    /// itself, it starts a new ring.
     pub fn new(me: Member, seeds: &[SocketAddr], random: fastrand::Rng) -> Ring {
         let begins = seeds.first().is_none_or(|first| *first == me.at);
         let seeds: Vec<SocketAddr> = seeds.iter().filter(|at| **at != me.at).copied().collect();
@@ -133,7 +135,7 @@ impl Ring {
         self.neighbours.successors.is_empty()
     }
 
-    /// Different servers that its fingers name.
+    /// The different servers in its fingers.
     pub fn fingers(&self) -> Vec<Member> {
         let mut fingers: Vec<Member> = self.fingers.iter().flatten().copied().collect();
         fingers.sort_unstable();
@@ -146,13 +148,13 @@ impl Ring {
         std::mem::take(&mut self.events)
     }
 
-    /// Does all due work. Call it at least each 100 ms.
+    /// Does all due work. Call it at least every 100 ms.
     pub fn tick(&mut self, now: Duration, out: &mut Out) {
         self.bury(now);
         if now < self.next_period {
             return;
         }
-        // Servers that start together do not ask together for long.
+        // A random first delay spreads the requests of servers that start together.
         let part = self.random.u32(..PERIOD.as_millis() as u32 / 10);
         self.next_period = now + PERIOD - Duration::from_millis(u64::from(part));
         self.questions.retain(|_, (_, until)| *until > now);
@@ -236,7 +238,7 @@ impl Ring {
         }
     }
 
-    /// Asks `via` for the server of a position.
+    /// Asks `via` for the server that is responsible for a position.
     fn ask_owner(
         &mut self,
         now: Duration,
@@ -254,7 +256,7 @@ impl Ring {
         out.push((via, Message::Find { token, key, origin, hops_left: HOPS, hops: 1 }));
     }
 
-    /// Looks for the server of a position; the answer is [`Event::Found`].
+    /// Looks for the server that is responsible for a position; the answer is [`Event::Found`].
     pub fn look_up(&mut self, now: Duration, key: Prefix, out: &mut Out) {
         match self.next_hop(&key) {
             Hop::Here => self.events.push(Event::Found(key, self.me, 0)),
@@ -272,7 +274,7 @@ impl Ring {
             let number = self.next_finger;
             let key = self.me.id.further(number);
             if key.is_after_up_to(&self.me.id, &first.id) || number + 1 >= FINGERS {
-                // All further fingers are the successor.
+                // All further fingers are equal to the successor.
                 self.fingers[number..].fill(None);
                 self.next_finger = 0;
                 return;
@@ -288,7 +290,7 @@ impl Ring {
         }
     }
 
-    /// The messages with which it leaves.
+    /// The messages by which it leaves.
     pub fn leave(&mut self, out: &mut Out) {
         let ends = self.neighbours.predecessor.iter().chain(self.neighbours.successors.first());
         for one in ends {

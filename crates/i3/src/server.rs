@@ -1,7 +1,7 @@
 //! A server: packets of clients, triggers, and messages of other servers.
 //!
 //! The time and received bytes are arguments; it returns bytes to send. No packet circulates
-//! without end: each has a remaining number of hops and triggers, and all copies share a remaining
+//! without end: each has a limited number of hops and triggers, and all its copies share a limited
 //! number of copies.
 
 mod deliver;
@@ -27,15 +27,16 @@ pub const COPIES: u16 = 1024;
 /// The first byte of the public code's echo request.
 const PING: u8 = 0x01;
 /// Time for which the server of a prefix is cached. That server may fail unnoticed, so a prefix in
-/// use is looked up again after [`ASK_AGAIN`].
+/// use is looked up again every [`ASK_AGAIN`].
 const CACHED: Duration = Duration::from_secs(3);
 /// Time between two look-ups of the same prefix.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// Time for which triggers to an id without triggers are removed.
+/// After an id without triggers was reported, time for which triggers to it are removed.
 const PUSHED_BACK: Duration = Duration::from_secs(30);
 /// Time for which a host behind a NAT is stored after its last packet.
 const HOST_KNOWN: Duration = Duration::from_secs(60);
-/// Time after a change of the ring in which triggers may still arrive: none counts as missing.
+/// Time after a change of the ring in which triggers may still arrive: until then no trigger counts
+/// as missing.
 const SETTLING: Duration = Duration::from_secs(5);
 /// Entries of each of the caches.
 const MOST_CACHED: usize = 65_536;
@@ -46,9 +47,9 @@ pub type Datagrams = Vec<(SocketAddr, Vec<u8>)>;
 /// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Its position, and its address for other servers.
+    /// The server's position, and its address for other servers.
     pub me: Member,
-    /// Servers of the ring that it joins.
+    /// Servers of the ring that this server joins.
     pub seeds: Vec<SocketAddr>,
     /// The ring's key.
     pub key: Vec<u8>,
@@ -70,7 +71,7 @@ pub struct Server {
     table: Table,
     nonces: Nonces,
     replicas: usize,
-    /// Servers of prefixes, and until when that is believed.
+    /// Servers of prefixes, and until when each entry is valid.
     owners: HashMap<Prefix, (SocketAddr, Duration)>,
     /// Earliest time of the next look-up of a prefix.
     asked: HashMap<Prefix, Duration>,
@@ -79,7 +80,7 @@ pub struct Server {
     /// Hosts behind NATs that sent packets to this server.
     hosts: HashMap<SocketAddrV4, Duration>,
     waiting: HashMap<SocketAddr, Vec<Replica>>,
-    /// Servers that have copies of the own triggers.
+    /// Servers that have copies of this server's triggers.
     holders: Vec<SocketAddr>,
     /// The last known predecessor's position.
     range_from: Option<Prefix>,
@@ -133,7 +134,7 @@ impl Server {
         &self.ring
     }
 
-    /// Its triggers, including copies of other servers' triggers.
+    /// The server's triggers, including copies of other servers' triggers.
     pub fn table(&self) -> &Table {
         &self.table
     }
@@ -157,7 +158,7 @@ impl Server {
         self.follow_ring(now, out);
     }
 
-    /// Does all due work. Call it at least each 100 ms.
+    /// Does all due work. Call it at least every 100 ms.
     pub fn tick(&mut self, now: Duration, out: &mut Datagrams) {
         let mut messages = Vec::new();
         self.ring.tick(now, &mut messages);
@@ -235,7 +236,7 @@ impl Server {
         self.run(now, job, here, out);
     }
 
-    /// A packet of a client: its first hop.
+    /// Handles a packet of a client at its first hop.
     fn client_packet(
         &mut self,
         now: Duration,
@@ -256,7 +257,7 @@ impl Server {
         self.run(now, job, false, out);
     }
 
-    /// Handles a packet, and the packets that its triggers here make from it.
+    /// Handles a packet, and the packets that triggers of this server make from it.
     fn run(&mut self, now: Duration, job: Job, here: bool, out: &mut Datagrams) {
         let mut jobs = vec![(job, here)];
         while let Some((job, here)) = jobs.pop() {
@@ -273,7 +274,7 @@ impl Server {
         }
     }
 
-    /// Sends a packet to the next server, or to the responsible one if that is known.
+    /// Sends a packet to the next server, or directly to the responsible server if it is known.
     fn forward(&mut self, now: Duration, job: Job, next: Member, last: bool, out: &mut Datagrams) {
         let Some(hops_left) = job.hops_left.checked_sub(1) else {
             self.counters.looping += 1;

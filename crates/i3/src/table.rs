@@ -1,8 +1,8 @@
 //! The triggers of a server.
 //!
-//! A hash table by the first 192 bits of ids, and in each place a trie over the last
-//! 64. A packet is sent to the matching triggers with the longest common prefix (anycast), and to
-//!    all triggers with that id (multicast). A trigger ends 30 s after its last insertion.
+//! A hash table by the first 192 bits of ids. Each entry is a trie over the last
+//! 64. 64 bits. A packet is sent to the matching triggers with the longest common prefix (anycast),
+//!     and to all triggers with that id (multicast). A trigger ends 30 s after its last insertion.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::wire::{Address, MOST_IDS, Trigger};
 /// Lifetime of a trigger after its last insertion; the public code's `TRIGGER_TIMEOUT`.
 pub const LIFETIME: Duration = Duration::from_secs(30);
 
-/// Seconds of the timer wheel; more than a trigger's lifetime.
+/// Slots of the timer wheel, one for each second: more than a trigger's lifetime.
 const WHEEL: usize = 64;
 
 /// Limits of a table.
@@ -117,7 +117,8 @@ impl Table {
     /// `lifetime`, at most [`LIFETIME`]. Returns whether it is new.
     ///
     /// # Errors
-    /// The table or the id has too many triggers. The trigger itself is not checked: see [`check`].
+    /// The table or the id has too many triggers. The trigger itself is not checked here; see
+    /// [`check`].
     pub fn insert(
         &mut self,
         now: Duration,
@@ -158,9 +159,10 @@ impl Table {
         removed > 0
     }
 
-    /// The triggers that get a packet: all of the id that has most bits in common.
+    /// The triggers that get a packet: all triggers of the id that has most bits in common with the
+    /// packet's id.
     pub fn matching(&mut self, now: Duration, id: &Id) -> Vec<Trigger> {
-        // Expired triggers of another id could hide those of this one.
+        // Otherwise expired triggers of another id could hide those of this one.
         self.sweep(now);
         while let Some((leaf, bits)) =
             self.buckets.get(&id.prefix()).and_then(|trie| trie.longest(id.suffix()))
@@ -191,15 +193,16 @@ impl Table {
         gone
     }
 
-    /// Removes triggers that have ended. Costs the triggers that were inserted a lifetime ago.
+    /// Removes triggers that have ended. The cost grows with the number of triggers that were
+    /// inserted a lifetime ago.
     pub fn sweep(&mut self, now: Duration) {
         let until = now.as_secs();
-        // After a long pause each place is looked at once.
+        // After a long pause each slot is visited once.
         let first = self.swept_s.max(until.saturating_sub(WHEEL as u64));
         for second in first..until {
             let mut ids = std::mem::take(&mut self.wheel[slot(Duration::from_secs(second))]);
             ids.sort_unstable();
-            // An id is here once for each insertion.
+            // The list contains an id once for each insertion.
             ids.dedup();
             for id in ids {
                 self.retain(&id, |entry| entry.ends > now);
@@ -212,13 +215,13 @@ impl Table {
         self.swept_s = until;
     }
 
-    /// When the first of an id's triggers ends.
+    /// The time when the first of an id's triggers ends.
     fn next_end(&self, id: &Id) -> Option<Duration> {
         let (leaf, bits) = self.buckets.get(&id.prefix())?.longest(id.suffix())?;
         (bits == ID_BITS).then(|| leaf.items.iter().map(|entry| entry.ends).min())?
     }
 
-    /// All triggers whose prefix `is_wanted`, with the time that each has left.
+    /// All triggers whose prefix `is_wanted`, each with its remaining lifetime.
     pub fn all(
         &self,
         now: Duration,

@@ -7,7 +7,7 @@ use crate::id::LEAST_PREFIX_BITS;
 
 /// A type that needs a number of common bits.
 pub(crate) trait Needs {
-    /// Number of common bits that it needs, 192 to 256.
+    /// Number of common bits that the item needs, 192 to 256.
     fn needed_bits(&self) -> u16;
 }
 
@@ -23,9 +23,9 @@ pub(crate) struct Leaf<T> {
 enum Node<T> {
     Leaf(Leaf<T>),
     Fork {
-        /// Bits that all below have in common.
+        /// Number of first bits that all suffixes below have in common.
         bits: u32,
-        /// A suffix of an item below; its first bits are the path.
+        /// The suffix of any item below; its first bits are the path.
         path: u64,
         least: u16,
         /// Children whose next bit is 0, and 1.
@@ -54,7 +54,7 @@ fn bit(suffix: u64, after: u32) -> usize {
     usize::from(suffix.checked_shr(63 - after.min(63)).unwrap_or(0) & 1 == 1)
 }
 
-/// Bits of the whole id that `suffix_bits` common bits of suffixes make.
+/// Number of common bits of whole ids, from the common bits of their suffixes.
 fn whole(suffix_bits: u32) -> u16 {
     LEAST_PREFIX_BITS + u16::try_from(suffix_bits).unwrap_or(64)
 }
@@ -64,8 +64,9 @@ impl<T: Needs> Trie<T> {
         self.root.is_none()
     }
 
-    /// The leaf that shares most bits with a suffix, of those that need no more, and the number of
-    /// common bits of the whole id. Among several, the one nearest to the suffix.
+    /// Finds the leaf that shares most bits with a suffix, among those that need no more bits, and
+    /// the number of common bits of the whole id. If there are several, it is the one nearest to
+    /// the suffix.
     pub(crate) fn longest(&self, suffix: u64) -> Option<(&Leaf<T>, u16)> {
         let leaf = find(self.root.as_deref()?, suffix)?;
         Some((leaf, whole(common(leaf.suffix, suffix))))
@@ -83,7 +84,7 @@ impl<T: Needs> Trie<T> {
         }
     }
 
-    /// Changes the items of a suffix; there may be none before or after.
+    /// Changes the items of a suffix; the list may be empty before or after.
     pub(crate) fn change<R>(&mut self, suffix: u64, change: impl FnOnce(&mut Vec<T>) -> R) -> R {
         let root = self.root.take();
         let (root, result) = edit(root, suffix, change);
@@ -112,13 +113,13 @@ fn find<T>(node: &Node<T>, suffix: u64) -> Option<&Leaf<T>> {
                 return any(node, whole(agreed), suffix);
             }
             let near = bit(suffix, *bits);
-            // All items on the other side share exactly `bits`.
+            // All items on the other side share exactly `bits` bits.
             find(&below[near], suffix).or_else(|| any(&below[1 - near], whole(*bits), suffix))
         }
     }
 }
 
-/// A leaf that needs `bits` at most.
+/// A leaf that needs at most `bits` bits.
 fn any<T>(mut node: &Node<T>, bits: u16, suffix: u64) -> Option<&Leaf<T>> {
     if node.least() > bits {
         return None;
@@ -173,7 +174,7 @@ fn edit<T: Needs, R>(
         Node::Leaf(Leaf { items, .. }) => leaf(suffix, items, change),
         Node::Fork { ref mut below, .. } => {
             let side = bit(suffix, bits);
-            // An empty leaf takes the child's place during the change, which allocates once.
+            // An empty leaf replaces the child during the change, which needs one allocation.
             let empty = Box::new(Node::Leaf(Leaf { suffix, items: Vec::new(), least: u16::MAX }));
             let child = std::mem::replace(&mut below[side], empty);
             let (child, result) = edit(Some(child), suffix, change);
@@ -199,7 +200,7 @@ fn leaf<T: Needs, R>(
     (least.map(|least| Box::new(Node::Leaf(Leaf { suffix, items, least }))), result)
 }
 
-/// Joins two nodes that have `bits` in common; `own` is on the side of `path`.
+/// Joins two nodes that have `bits` bits in common; `own` is on the side of `path`.
 fn fork<T>(bits: u32, path: u64, own: Box<Node<T>>, other: Box<Node<T>>) -> Box<Node<T>> {
     let least = own.least().min(other.least());
     let below = if bit(path, bits) == 0 { [own, other] } else { [other, own] };
@@ -221,7 +222,7 @@ mod tests {
     }
 
     proptest! {
-        /// Few different bits, so that paths meet.
+        /// Suffixes differ in few bits, so that paths meet.
         #[test]
         fn like_looking_at_all(
             steps in proptest::collection::vec((0_u64..16, 0_u32..61, 192_u16..=256, 0_u32..4), 1..60),

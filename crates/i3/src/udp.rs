@@ -19,7 +19,7 @@ use crate::server::{Datagrams, Server};
 const TICK: Duration = Duration::from_millis(50);
 /// Datagrams of one system call, in each direction.
 const BATCH: usize = 64;
-/// Batches that are received between two ticks at most.
+/// Most batches that are received between two ticks.
 const BATCHES: usize = 8;
 /// Bytes of a datagram at most.
 const LONGEST: usize = 65_536;
@@ -52,7 +52,7 @@ impl Wire {
     pub fn bind(at: SocketAddr) -> io::Result<Wire> {
         let socket = UdpSocket::bind(at)?;
         socket.set_nonblocking(true)?;
-        // A smaller buffer works too; bursts then lose more.
+        // A smaller buffer works too, but bursts then lose more datagrams.
         let _ = setsockopt(&socket, sockopt::RcvBuf, &SOCKET_BYTES);
         let _ = setsockopt(&socket, sockopt::SndBuf, &SOCKET_BYTES);
         let buffers = vec![vec![0; LONGEST]; BATCH];
@@ -75,7 +75,7 @@ impl Wire {
     /// Waits for datagrams until the next tick, and gives each to `take`.
     ///
     /// # Errors
-    /// The system's, except those about single datagrams.
+    /// A system error, except errors about single datagrams.
     fn turn(
         &mut self,
         limit: Duration,
@@ -111,7 +111,7 @@ impl Wire {
         let flags = MsgFlags::MSG_DONTWAIT;
         match recvmmsg(socket, &mut headers, slices.iter_mut(), flags, None) {
             Ok(all) => Ok(all.map(|one| (one.bytes, one.address.and_then(address))).collect()),
-            // ECONNREFUSED is an answer of ICMP to an earlier datagram.
+            // ECONNREFUSED reports an ICMP error about an earlier datagram.
             Err(Errno::EAGAIN | Errno::EINTR | Errno::ECONNREFUSED) => Ok(Vec::new()),
             Err(error) => Err(error.into()),
         }
@@ -126,7 +126,8 @@ impl Wire {
             let to: Vec<Option<SockaddrStorage>> =
                 batch.iter().map(|(to, _)| Some(SockaddrStorage::from(*to))).collect();
             let mut first = 0;
-            // The call ends at a datagram that fails, and reports the failure of the first alone.
+            // The call ends at a datagram that fails. It reports an error only if the first one
+            // fails.
             while first < batch.len() {
                 let (socket, rest) = (self.socket.as_raw_fd(), &slices[first..]);
                 let no_control: [nix::sys::socket::ControlMessage<'_>; 0] = [];
@@ -147,7 +148,7 @@ impl Wire {
     /// Sends one datagram, and waits for datagrams until `take` returns a value.
     ///
     /// # Errors
-    /// The system's. `None` if the time is over.
+    /// A system error. `None` if the time is over.
     pub fn ask<T>(
         &mut self,
         to: SocketAddr,
@@ -216,7 +217,7 @@ impl Wire {
     }
 }
 
-/// The own address towards a server.
+/// The own address on the path to a server.
 ///
 /// # Errors
 /// There is no route to it.

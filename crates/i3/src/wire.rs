@@ -20,10 +20,11 @@
 //! | header, stack, option list, trigger, bucket | its `i3_header.c`, `i3_stack.c`, `i3_options.c`, `i3_trigger.c`, `token_bucket.c` |
 //! | addresses | its `i3_addr.c`, built for 32 bits |
 //!
-//! A build for 64 bits writes each IPv4 address as 8 bytes: the address in network order, then four
-//! bytes 0. Option lists with such addresses are accepted if their length fits no narrow ones, and
-//! the packet is marked [`wide`](Packet::wide), so that the answer has the same width. A bucket's
-//! numbers pass the public code's 16-bit byte swap, so only 16 bits of each arrive.
+//! A build of the public code for 64 bits writes each IPv4 address as 8 bytes: the address in
+//! network order, then four zero bytes. An option list with such wide addresses is accepted if its
+//! length fits no narrow ones. The packet is then marked [`wide`](Packet::wide), so that the answer
+//! has the same width. The public code byte-swaps a bucket's numbers as 16 bits, so only 16 bits of
+//! each arrive.
 
 mod address;
 mod error;

@@ -91,7 +91,7 @@ proptest! {
         prop_assert_eq!(Packet::read(&bytes), Ok(packet.clone()));
     }
 
-    /// The length decides: a list with wide addresses that is also valid with narrow ones is
+    /// The length decides: a list that is valid both with wide and with narrow addresses is read as
     /// narrow.
     #[test]
     fn wide_addresses_are_understood(
@@ -122,8 +122,8 @@ proptest! {
         }
     }
 
-    /// Bytes that begin like a packet are parsed further than random ones, and so are damaged
-    /// packets.
+    /// The parser gets further with bytes that begin like a packet, and with damaged packets, than
+    /// with random bytes.
     #[test]
     fn no_damage_panics(
         options in proptest::collection::vec(option(), 0..6),
@@ -176,7 +176,7 @@ fn an_insertion_byte_by_byte() {
     assert_eq!(packet.bytes(), bytes);
 }
 
-/// The bucket of the public code on a little-endian machine: only 16 bits of each number are right.
+/// The bucket of the public code on a little-endian machine: only 16 bits of each number are valid.
 #[test]
 fn a_bucket_byte_by_byte() {
     let bucket = Bucket { kind: 1, depth: 0x1234, rate: 7, highest: 9 };

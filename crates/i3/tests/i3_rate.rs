@@ -46,7 +46,8 @@ fn insert_all(server: SocketAddr, time: Duration) -> u64 {
         under_way.retain(|_, sent| sent.elapsed() < Duration::from_millis(200));
         while under_way.len() < WINDOW {
             next += 1;
-            // As many ids as a table may have; later insertions are refreshes with a challenge.
+            // The number of ids stays within the table's limit; later insertions are refreshes with
+            // a challenge.
             let id = base.with_suffix((next % 100_000) << 20);
             under_way.insert(id, Instant::now());
             socket.send_to(&packet(me, &Trigger::new(id, me.into(), key)), server).expect("sent");

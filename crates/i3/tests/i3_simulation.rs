@@ -1,4 +1,5 @@
-//! Rings of servers in virtual time: joins, leaves, crashes, loss; look-ups; triggers that survive.
+//! Rings of servers in virtual time: joins, leaves, crashes, loss, look-ups, and triggers that
+//! survive.
 
 mod world;
 
@@ -13,7 +14,7 @@ use world::{World, at};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Look-ups agree with looking at all servers; returns the mean number of hops.
+/// Look-ups agree with a search through all servers. Returns the mean number of hops.
 fn look_ups(world: &mut World, count: u32) -> f64 {
     let mut sum = 0.0;
     for _ in 0..count {
@@ -30,7 +31,7 @@ fn rings_of_all_sizes_settle_and_answer() {
     for count in [1_u16, 2, 3, 5, 16, 17, 32, 64] {
         let mut world = World::ring(u64::from(count), count);
         let time = world.settle(10 * SECOND);
-        // Fingers are looked up two in half a second.
+        // Two fingers are looked up in each half second.
         world.run(10 * SECOND);
         let hops = look_ups(&mut world, 200);
         let wanted = f64::from(count).log2() / 2.0;
@@ -98,7 +99,7 @@ fn servers_come_and_go() {
             invariants(&world);
         }
         world.lost = 0;
-        // A server that has not reached a live server yet joins later.
+        // A server that has not yet reached a live server joins later.
         let time = world.settle(20 * SECOND);
         println!("{} servers settled after {time:?}", world.servers.len());
     }
@@ -193,11 +194,11 @@ fn anycast_multicast_mobility_stacks_and_backups() {
         world.run(SECOND);
         assert_eq!(got(&mut world), [x(wanted)], "anycast");
     }
-    // The first id has no trigger; its backup is the next.
+    // The first id has no trigger; the next id is its backup.
     send(&mut world, sender, &[Id([9; 32]), own], "x");
     world.run(SECOND);
     assert_eq!(got(&mut world), [x(c)], "backup");
-    // A trigger to ids, and the rest of the packet's stack behind them.
+    // A trigger to ids, followed by the rest of the packet's stack.
     let chain = named("chain").to_ids(vec![own]).expect("a trigger");
     let (id, now) = (chain.id, world.now);
     world.clients.get_mut(&a).expect("a client").insert(now, chain);
@@ -257,7 +258,7 @@ fn a_host_behind_a_nat_receives() {
             assert_eq!(got(&mut world), [(host, "x".to_owned())], "{number}");
         }
     }
-    // Its packets show the address of the NAT.
+    // The packets of the host show the address of the NAT.
     let known = world.servers.values().filter(|one| one.counters().unknown_hosts > 0).count();
     assert_eq!(known, 0);
 }
@@ -282,14 +283,14 @@ fn push_back_removes_triggers_to_nobody() {
     assert_eq!(removed, 1);
 }
 
-/// A chain that leads back to itself by its stack: the constraint looks at the first id alone.
+/// A chain leads back to itself by its stack: the constraint checks only the first id.
 #[test]
 fn loops_end() {
     let mut world = World::ring(9, 8);
     let (sender, holder) = (client(&mut world, 1000), client(&mut world, 1001));
     use europa_i3::constraint::{Side, of_id};
     use europa_i3::wire::{Address, Trigger};
-    // a to b by the right constraint, b to a by the left one of b's own key.
+    // The right constraint allows a to b; the left constraint, with b's own key, allows b to a.
     let a = Id([2; 32]).with_public(false);
     let b = Id([4; 32]).with_public(false).with_key(of_id(Side::Right, &a));
     let back = Id([6; 32]).with_public(false).with_key(of_id(Side::Right, &b));
@@ -333,7 +334,7 @@ fn triggers_survive_half_of_the_servers() {
     let dead: BTreeSet<SocketAddr> = all.into_iter().take(16).collect();
     dead.iter().for_each(|at| world.kill(*at));
     let survives = |number: usize| kept[number].iter().any(|at| !dead.contains(at));
-    // Packets all the time; the receiver refreshes as always.
+    // Packets are sent all the time; the receiver refreshes its triggers as usual.
     let start = world.now;
     let mut first: Vec<Option<Duration>> = vec![None; ids.len()];
     while world.now < start + 19 * SECOND {

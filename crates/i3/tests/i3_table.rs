@@ -78,7 +78,7 @@ proptest! {
                     let wanted = longest(&all, now, &asked);
                     prop_assert_eq!(found.first().map(|one| one.id.common_bits(&asked)), wanted);
                     let Some(first) = found.first().map(|one| one.id) else { continue };
-                    // All of that id whose prefix is long enough, and no other.
+                    // All triggers of that id whose prefix is long enough, and no others.
                     let mut targets: Vec<_> = found.iter().map(|one| (one.id, one.to.clone())).collect();
                     let takes = |(one, ends): &&(Trigger, Duration)| {
                         *ends > now && one.id == first && Some(one.prefix_bits.max(192)) <= wanted

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-/// Why an image cannot be unpacked.
+/// The reason why an image cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
 #[error("image {path}: {what}")]
 pub struct ImageError {
@@ -17,7 +17,7 @@ impl ImageError {
     }
 }
 
-/// An error of the content of an image, told as an error of input.
+/// An error in an image's content, as an input error.
 pub(crate) fn wrong(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }

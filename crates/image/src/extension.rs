@@ -1,6 +1,6 @@
 //! Headers that extend the next entry of an archive: long names of GNU tar, and attributes of pax
-//! (POSIX.1-2008, "pax Interchange Format"). They are read here, with a bound, as the `tar` crate reads
-//! them without one.
+//! (POSIX.1-2008, "pax Interchange Format"). They are read here, with a size limit, because the
+//! `tar` crate reads them without one.
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -22,7 +22,7 @@ pub(crate) struct Extensions {
 }
 
 impl Extensions {
-    /// Reads an entry, if it extends the next one. Returns whether it does.
+    /// Reads an entry that extends the next one. Returns whether it was such an entry.
     pub(crate) fn take(&mut self, entry: &mut Entry<'_, impl Read>) -> io::Result<bool> {
         match entry.header().entry_type() {
             EntryType::GNULongName => self.name = Some(text(entry)?),

@@ -1,4 +1,4 @@
-//! A layer over those below it. Names that begin with `.wh.` take files away (OCI `layer.md`,
+//! Unpacks a layer over those below it. Names that begin with `.wh.` remove files (OCI `layer.md`,
 //! "Whiteouts").
 
 use std::collections::BTreeSet;
@@ -15,12 +15,12 @@ use crate::extension::Extensions;
 use crate::store::Limits;
 use crate::tree::{Attributes, Tree, inside};
 
-/// Takes the file of the rest of its name away.
+/// Removes the file with the rest of this name.
 const WHITEOUT: &[u8] = b".wh.";
-/// Takes everything in its folder away that layers below have put there.
+/// Removes everything in its folder that lower layers have put there.
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
-/// The limits that are left for further entries of an image.
+/// The remaining limits for further entries of an image.
 pub(crate) struct Left {
     pub(crate) bytes: u64,
     pub(crate) entries: u64,
@@ -32,10 +32,10 @@ impl Left {
     }
 }
 
-/// Unpacks a layer, an archive without compression, into `tree`.
+/// Unpacks a layer, which is an uncompressed archive, into `tree`.
 pub(crate) fn unpack(content: impl Read, tree: &Tree, left: &mut Left) -> io::Result<()> {
     let mut archive = tar::Archive::new(content);
-    // Paths that this layer has put there, which its own whiteouts leave alone.
+    // Paths that this layer itself has made; its whiteouts do not remove them.
     let mut own: BTreeSet<PathBuf> = BTreeSet::new();
     let mut next = Extensions::default();
     for entry in archive.entries()?.raw(true) {
@@ -88,7 +88,7 @@ fn put(
         EntryType::Directory => place.directory(attributes)?,
         EntryType::GNUSparse => return Err(wrong("a sparse file")),
         EntryType::Regular | EntryType::Continuous => {
-            // One byte more shows that the file is too long.
+            // One extra byte shows that the file is too long.
             let bytes = place.file(entry.take(left.bytes.saturating_add(1)), attributes)?;
             left.bytes = left
                 .bytes
@@ -104,14 +104,14 @@ fn put(
             place.hard_link(&tree.place(&inside(&to)?, false)?)?;
         }
         EntryType::Fifo => place.pipe(attributes)?,
-        // Devices: programs have those of the host.
+        // Devices are skipped: programs use those of the host.
         _ => return Ok(()),
     }
     own.insert(path);
     Ok(())
 }
 
-/// The name that a whiteout takes away.
+/// The name that a whiteout removes.
 fn name_of(name: &[u8]) -> io::Result<&OsStr> {
     if matches!(name, b"" | b"." | b"..") || name.starts_with(WHITEOUT) {
         return Err(wrong("it takes no file away"));
@@ -119,10 +119,10 @@ fn name_of(name: &[u8]) -> io::Result<&OsStr> {
     Ok(OsStr::from_bytes(name))
 }
 
-/// Removes everything in `folder` that this layer has not put there.
+/// Removes everything in `folder` that this layer has not made.
 fn clear(tree: &Tree, folder: &Path, own: &BTreeSet<PathBuf>) -> io::Result<()> {
     let names = match tree.names(folder) {
-        // A file of this layer has nothing below it.
+        // This layer has a file here, with nothing below it.
         Err(error)
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
         {
@@ -132,10 +132,10 @@ fn clear(tree: &Tree, folder: &Path, own: &BTreeSet<PathBuf>) -> io::Result<()> 
     };
     for name in names {
         let path = folder.join(name);
-        // Paths are ordered by their parts: those below one follow it.
+        // Paths are sorted by their parts, so paths below a path follow it.
         let is_own = own.range(path.clone()..).next().is_some_and(|own| own.starts_with(&path));
         if is_own {
-            // Directories of this layer may have files of layers below.
+            // Directories of this layer may contain files of lower layers.
             clear(tree, &path, own)?;
         } else {
             tree.place(&path, false)?.remove()?;

@@ -1,9 +1,10 @@
-//! Container images as root directories: an OCI layout (a folder or an archive) or an archive of
-//! `docker save` is unpacked once into a store, by the digest of its configuration.
+//! Container images as root directories. An OCI layout (a folder or an archive) or an archive of
+//! `docker save` is unpacked once into a store, under the digest of its configuration.
 //!
-//! Archives may be hostile. An unpacked file lies inside its root directory whatever the archive
-//! says, devices are left out, and bytes, entries and layers are bounded. The store belongs to root
-//! alone, so no other user of the machine reaches files of an image, set-user-ID programs included.
+//! Archives may be hostile. An unpacked file always lies inside its root directory, whatever the
+//! archive contains. Devices are skipped, and bytes, entries and layers are limited. Only root can
+//! reach the store, so no other user of the machine can use files of an image, including
+//! set-user-ID programs.
 //!
 //! | file       | concern                                                   |
 //! |------------|-----------------------------------------------------------|
@@ -45,11 +46,13 @@ pub struct Image {
     pub root: PathBuf,
     /// The settings of its programs.
     pub config: Config,
-    /// The digest of its configuration, 64 hexadecimal digits: its number for Docker.
+    /// The digest of the image's configuration, 64 hexadecimal digits: Docker's number of the
+    /// image.
     pub digest: String,
 }
 
-/// True if `path` names an image and no plain folder: a file, or a folder that is an OCI layout.
+/// True if `path` names an image: a file, or a folder that is an OCI layout. Other folders are no
+/// images.
 pub fn is_image(path: &Path) -> bool {
     path.is_file() || path.join(source::LAYOUT).is_file()
 }

@@ -12,11 +12,11 @@ use crate::users::ids;
 
 /// Most bytes of a manifest or a configuration.
 const MOST_BYTES: u64 = 4 << 20;
-/// Most layers; Docker makes 127 at most.
+/// Most layers; Docker makes at most 127.
 const MOST_LAYERS: usize = 256;
 /// Most indexes within each other.
 const MOST_INDEXES: u32 = 4;
-/// The types of an index, OCI's and Docker's.
+/// The media types of an index, of OCI and Docker.
 const INDEXES: [&str; 2] = [
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
@@ -38,13 +38,14 @@ pub struct Config {
 }
 
 impl Config {
-    /// Its command: entry point and further words.
+    /// The image's command: entry point and further words.
     pub fn words(&self) -> Vec<String> {
         self.entrypoint.iter().chain(&self.command).cloned().collect()
     }
 
-    /// The working directory in which `words` begin, and their user and group. The image's own settings
-    /// are for the image's own command. For a process whose root directory is the image's.
+    /// The working directory in which `words` begin, and their user and group. The image's own
+    /// settings apply only to the image's own command. It is for a process whose root directory is
+    /// the image's.
     ///
     /// # Errors
     /// The image has no such user.
@@ -120,7 +121,7 @@ struct ImageConfig {
     rootfs: RootFs,
 }
 
-/// JSON of Docker has `null` for an empty list.
+/// Docker's JSON has `null` for an empty list.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct Settings {
@@ -137,7 +138,7 @@ struct RootFs {
 }
 
 impl Manifest {
-    /// Reads the manifest of an image for this machine's kind of processor.
+    /// Reads the manifest of an image for this machine's architecture.
     pub(crate) fn read(source: &Source) -> io::Result<Manifest> {
         let manifest = if source.has(LAYOUT) {
             Self::read_oci(source)?
@@ -240,7 +241,7 @@ impl Manifest {
     }
 }
 
-/// The image of an index for this machine; the only one if it names no platform.
+/// The entry of an index for this machine; if it names no platform, its only entry.
 fn choose(index: &Index) -> io::Result<&Descriptor> {
     let fits = |one: &&Descriptor| {
         one.platform
@@ -259,7 +260,7 @@ fn choose(index: &Index) -> io::Result<&Descriptor> {
     }
 }
 
-/// The architecture of this machine by Go's names, which images have.
+/// The architecture of this machine in Go's names, which images use.
 fn our_architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -280,7 +281,7 @@ fn is_hex(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|one| matches!(one, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// A small blob, whose digest is right.
+/// A small blob, whose digest has been checked.
 fn blob(source: &Source, digest: &str) -> io::Result<Vec<u8>> {
     let bytes = source.read(&blob_file(digest)?, MOST_BYTES)?;
     let found = format!("sha256:{}", hex(&Sha256::digest(&bytes)));
@@ -309,7 +310,7 @@ impl<R: Read> Summed<R> {
         Self { inner, sum: Sha256::new() }
     }
 
-    /// Reads the rest, and compares the digest of all with `wanted`.
+    /// Reads the rest, and compares the digest of the whole with `wanted`.
     pub(crate) fn check(mut self, wanted: &str, most: u64) -> io::Result<()> {
         let rest = io::copy(&mut (&mut self).take(most), &mut io::sink())?;
         let found = format!("sha256:{}", hex(&self.sum.finalize()));

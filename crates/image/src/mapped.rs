@@ -1,5 +1,5 @@
-//! The files of an image at a further place, owned by the users of a user namespace: number 0 of the
-//! image is its root there (mount_setattr(2), `MOUNT_ATTR_IDMAP`).
+//! Shows the files of an image at another place, owned by the users of a user namespace: user 0 of
+//! the image is root of that namespace (mount_setattr(2), `MOUNT_ATTR_IDMAP`).
 
 #![allow(unsafe_code)] // System calls that no crate wraps.
 
@@ -12,10 +12,11 @@ use std::path::Path;
 use nix::errno::Errno;
 use nix::libc;
 
-/// Mounts `root` at the directory `at`, for reading only. `users` is a user namespace.
+/// Mounts `root` at the directory `at`, read-only. `users` is a user namespace.
 ///
 /// # Errors
-/// The kernel (5.19 and later) or the file system of `root` cannot map owners, or `at` is no directory.
+/// The kernel (before 5.19) or the file system of `root` cannot map owners, or `at` is no
+/// directory.
 pub fn show_mapped(root: &Path, at: &Path, users: impl AsFd) -> io::Result<()> {
     let tree = clone(root)?;
     let attributes = libc::mount_attr {
@@ -56,7 +57,7 @@ pub fn show_mapped(root: &Path, at: &Path, users: impl AsFd) -> io::Result<()> {
     Ok(Errno::result(moved).map(drop)?)
 }
 
-/// A mount of its own of `root`, that is nowhere yet.
+/// A separate mount of `root` that is not attached anywhere yet.
 fn clone(root: &Path) -> io::Result<OwnedFd> {
     let root = CString::new(root.as_os_str().as_bytes())?;
     let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC;

@@ -1,4 +1,4 @@
-//! The files of an image by name: those of a folder, or of an archive, also a compressed one.
+//! The files of an image by name: those of a folder, or of an archive, which may be compressed.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,7 +10,7 @@ use ruzstd::decoding::StreamingDecoder;
 
 use crate::error::{at, wrong};
 
-/// The file that makes a folder an OCI layout.
+/// The file that marks a folder as an OCI layout.
 pub(crate) const LAYOUT: &str = "oci-layout";
 /// Most files of an archive: blobs, not files of layers.
 const MOST_FILES: usize = 4096;
@@ -20,7 +20,7 @@ const MOST_LINKS: usize = 4;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Where the files of an image are.
+/// The place of an image's files.
 pub(crate) enum Source {
     /// A folder.
     Folder(PathBuf),
@@ -37,7 +37,7 @@ pub(crate) enum Entry {
 }
 
 impl Source {
-    /// Opens what `path` names. A compressed archive is unpacked to the file `scratch`, with `most`
+    /// Opens `path`. A compressed archive is unpacked to the file `scratch`, with at most `most`
     /// bytes.
     pub(crate) fn open(path: &Path, scratch: &Path, most: u64) -> io::Result<Source> {
         if path.is_dir() {
@@ -121,7 +121,7 @@ fn index(file: &mut File) -> io::Result<HashMap<String, Entry>> {
         |error: io::Error| wrong(format!("neither an OCI layout nor an archive: {error}"));
     let mut index = HashMap::new();
     let mut archive = tar::Archive::new(BufReader::new(file));
-    // Blobs and layers of an image have short names: headers with long ones are left out.
+    // Blobs and layers of an image have short names, so entries with long names are skipped.
     for entry in archive.entries_with_seek()?.raw(true) {
         let entry = entry.map_err(no_archive)?;
         let Some(name) = entry.path().ok().as_deref().and_then(Path::to_str).and_then(plain) else {
@@ -132,7 +132,7 @@ fn index(file: &mut File) -> io::Result<HashMap<String, Entry>> {
             Entry::At(entry.raw_file_position(), entry.size())
         } else if header.is_symlink() || header.is_hard_link() {
             let Some(to) = entry.link_name()? else { continue };
-            // A symbolic link begins at the folder of its file.
+            // A symbolic link is relative to the folder of its file.
             let folder = Path::new(&name).parent().filter(|_| header.is_symlink());
             let to = folder.unwrap_or(Path::new("")).join(to);
             let Some(to) = to.to_str().and_then(flat) else { continue };
@@ -164,7 +164,7 @@ fn plain(path: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("/"))
 }
 
-/// A path in which `..` takes the part before away; `None` if that leads out of the archive.
+/// A path in which `..` removes the part before it; `None` if that leads out of the archive.
 fn flat(path: &str) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in Path::new(path).components() {
@@ -182,7 +182,7 @@ fn is_packed(first: &[u8]) -> bool {
     first.starts_with(&GZIP) || first.starts_with(&ZSTD)
 }
 
-/// Unpacks gzip or zstd, by the first bytes; other bytes pass.
+/// Unpacks gzip or zstd, recognised by the first bytes; other data passes unchanged.
 pub(crate) fn unpacked<R: Read + 'static>(reader: R) -> io::Result<Box<dyn Read>> {
     let mut reader = reader;
     let mut first = [0; 4];

@@ -1,5 +1,5 @@
-//! Unpacked images: `STORE/DIGEST/root`, with the settings beside it in `image.json`. `STORE/seen` has
-//! links from paths, as they were at a time, to digests.
+//! Unpacked images: `STORE/DIGEST/root`, with the settings next to it in `image.json`. `STORE/seen`
+//! contains links from paths, with their state at a time, to digests.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -19,7 +19,7 @@ use crate::{Config, Image};
 /// The limits of one image.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of all files, as they lie in layers.
+    /// Bytes of all files of all layers.
     pub bytes: u64,
     /// Entries of all layers.
     pub entries: u64,
@@ -31,12 +31,12 @@ impl Default for Limits {
     }
 }
 
-/// Opens the image at `path`, and unpacks it into `store` if it is not there yet. Takes seconds for
-/// each gigabyte.
+/// Opens the image at `path`, and unpacks it into `store` unless that was done before. Takes
+/// seconds for each gigabyte.
 ///
 /// # Errors
-/// It is no image of one root directory for this machine, is damaged or too large, or the store
-/// cannot be written. Nothing of it stays in the store then.
+/// It is no image with one root directory for this machine, is damaged or too large, or the store
+/// cannot be written. In this case nothing of it stays in the store.
 pub fn open(path: &Path, store: &Path) -> Result<Image, ImageError> {
     open_within(path, store, Limits::default())
 }
@@ -51,13 +51,13 @@ pub fn open_within(path: &Path, store: &Path, limits: Limits) -> Result<Image, I
 
 fn have(path: &Path, store: &Path, limits: Limits) -> io::Result<Image> {
     fs::create_dir_all(store)?;
-    // Files of an image may be set-user-ID: no other user of the machine reaches them.
+    // Files of an image may be set-user-ID, so no other user of the machine may reach them.
     fs::set_permissions(store, Permissions::from_mode(0o700))?;
     let seen = store.join("seen").join(key(path)?);
     if let Some(image) = known(store, &seen) {
         return Ok(image);
     }
-    // One at a time unpacks, also of several processes.
+    // Only one process at a time unpacks.
     let _lock = Flock::lock(File::open(store)?, FlockArg::LockExclusive)
         .map_err(|(_, errno)| io::Error::from(errno))?;
     let new = store.join(".new");
@@ -72,7 +72,7 @@ fn have(path: &Path, store: &Path, limits: Limits) -> io::Result<Image> {
     Ok(image)
 }
 
-/// The name under which an image is noted: another one after each change of its file.
+/// The name under which an image is recorded; it changes when the image's file changes.
 fn key(path: &Path) -> io::Result<String> {
     let file = if path.is_dir() { path.join("index.json") } else { path.to_owned() };
     let found = fs::metadata(&file).map_err(at(file.display()))?;
@@ -80,7 +80,7 @@ fn key(path: &Path) -> io::Result<String> {
     Ok(hex(&Sha256::digest(format!("{} {facts:?}", path.display()))))
 }
 
-/// The image that was noted as `seen`, if it is there.
+/// The image that was recorded as `seen`, if it still exists.
 fn known(store: &Path, seen: &Path) -> Option<Image> {
     let digest = fs::read_link(seen).ok()?.to_str()?.to_owned();
     let place = store.join(&digest);
@@ -112,11 +112,11 @@ fn unpack_new(path: &Path, store: &Path, new: &Path, limits: Limits) -> io::Resu
 }
 
 fn one(source: &Source, layer: &Layer, tree: &Tree, left: &mut Left) -> io::Result<()> {
-    // The file first: a damaged one may unpack to anything.
+    // The file is checked first: a damaged file may unpack to anything.
     if let Some(digest) = &layer.digest {
         Summed::new(source.file(&layer.file)?).check(digest, u64::MAX)?;
     }
-    // Headers and the rest of blocks are not counted.
+    // Headers and padding of blocks are not counted.
     let most = left.bytes.saturating_add(left.entries.saturating_mul(2048));
     let mut plain = Summed::new(unpacked(source.file(&layer.file)?)?);
     unpack(&mut plain, tree, left)?;

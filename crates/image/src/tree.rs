@@ -1,5 +1,5 @@
-//! Changes of files below a root directory. Symbolic links on the way are followed as a process whose
-//! root directory it is would follow them, so nothing outside is reached.
+//! Changes files below a root directory. Symbolic links are resolved as in a process with this root
+//! directory, so no file outside is reached.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, File, Permissions};
@@ -38,7 +38,7 @@ pub(crate) struct Attributes {
 pub(crate) struct Place {
     /// Keeps the directory open.
     _directory: OwnedFd,
-    /// Its path by the descriptor: no link on the way is followed again.
+    /// A path through the descriptor: no link on the way is resolved again.
     path: PathBuf,
 }
 
@@ -48,7 +48,7 @@ impl Tree {
         Ok(Tree { root: open(root, flags, Mode::empty())? })
     }
 
-    /// Opens a directory below; symbolic links, also absolute ones, stay inside.
+    /// Opens a directory below the root; symbolic links, including absolute ones, stay inside.
     fn directory(&self, path: &Path) -> nix::Result<OwnedFd> {
         let how = OpenHow::new()
             .flags(OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC)
@@ -57,7 +57,7 @@ impl Tree {
         openat2(&self.root, path, how)
     }
 
-    /// The place of `path`. Directories on the way that are missing are made if `make` is set.
+    /// The place of `path`. If `make` is set, missing directories on the way are made.
     pub(crate) fn place(&self, path: &Path, make: bool) -> io::Result<Place> {
         let name = path.file_name().ok_or_else(|| wrong("an entry has no name"))?;
         let parent = path.parent().unwrap_or(Path::new(""));
@@ -84,7 +84,7 @@ impl Tree {
             let above = self.directory(&done)?;
             done.push(part);
             if matches!(self.directory(&done), Err(nix::Error::ENOENT)) {
-                // A link that leads nowhere makes this fail.
+                // If a link leads nowhere, this fails.
                 fs::create_dir(Place::new(above, part.as_os_str()).path)?;
             }
         }
@@ -98,7 +98,7 @@ impl Place {
         Place { _directory: directory, path }
     }
 
-    /// Removes the present file, or a directory with all below.
+    /// Removes the existing file, or a directory with everything below it.
     pub(crate) fn remove(&self) -> io::Result<()> {
         match fs::symlink_metadata(&self.path) {
             Ok(found) if found.is_dir() => fs::remove_dir_all(&self.path),
@@ -108,44 +108,44 @@ impl Place {
         }
     }
 
-    /// A directory, which may be there.
+    /// Makes a directory, which may already exist.
     pub(crate) fn directory(&self, attributes: Attributes) -> io::Result<()> {
         if !fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_dir()) {
             self.remove()?;
             fs::create_dir(&self.path)?;
         }
         lchown(&self.path, Some(attributes.user), Some(attributes.group))?;
-        // It is a directory, and the tree has no other writer.
+        // The path is a directory, and the tree has no other writer.
         fs::set_permissions(&self.path, Permissions::from_mode(attributes.mode))
     }
 
-    /// A file, in the place of a present one.
+    /// Makes a file; replaces an existing one.
     pub(crate) fn file(&self, mut content: impl Read, attributes: Attributes) -> io::Result<u64> {
         self.remove()?;
         let mut file: File =
             fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path)?;
         let bytes = io::copy(&mut content, &mut file)?;
         fchown(&file, Some(attributes.user), Some(attributes.group))?;
-        // After the owner: a change of it takes set-user-ID away.
+        // This must follow the change of the owner, which would clear the set-user-ID bit.
         file.set_permissions(Permissions::from_mode(attributes.mode))?;
         let changed = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(attributes.changed));
         changed.map_or(Ok(()), |changed| file.set_modified(changed))?;
         Ok(bytes)
     }
 
-    /// A symbolic link, in the place of a present file.
+    /// Makes a symbolic link; replaces an existing file.
     pub(crate) fn link(&self, to: &Path, attributes: Attributes) -> io::Result<()> {
         self.remove()?;
         symlink(to, &self.path)?;
         lchown(&self.path, Some(attributes.user), Some(attributes.group))
     }
 
-    /// A further name of the file `of`.
+    /// Makes another name for the file `of`.
     pub(crate) fn hard_link(&self, of: &Place) -> io::Result<()> {
         if fs::symlink_metadata(&of.path)?.is_dir() {
             return Err(wrong("a directory has no second name"));
         }
-        // It may be a name of this file already, and the only one.
+        // The place may already be a name of this file, and the only one.
         if self.is_same(of) {
             return Ok(());
         }
@@ -158,7 +158,7 @@ impl Place {
         number(&self.path).is_ok_and(|own| number(&of.path).is_ok_and(|other| own == other))
     }
 
-    /// A named pipe, in the place of a present file.
+    /// Makes a named pipe; replaces an existing file.
     pub(crate) fn pipe(&self, attributes: Attributes) -> io::Result<()> {
         self.remove()?;
         mkfifo(&self.path, Mode::from_bits_truncate(attributes.mode))?;
@@ -166,7 +166,7 @@ impl Place {
     }
 }
 
-/// The path of an entry below the root directory: without `.` and a slash at its begin. Empty for
+/// The path of an entry relative to the root directory: without `.` and a leading slash. Empty for
 /// the root directory itself.
 pub(crate) fn inside(path: &[u8]) -> io::Result<PathBuf> {
     let shown = String::from_utf8_lossy(path).into_owned();

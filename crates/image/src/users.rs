@@ -1,4 +1,4 @@
-//! Users by the names that an image's own files have.
+//! Looks up users in an image's own files.
 
 use std::fs;
 use std::io;
@@ -7,8 +7,8 @@ use std::path::Path;
 /// Most bytes of a list of users that are read.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// The numbers of a user and its group in the root directory `root`: of `user`, `uid`, `user:group` or
-/// `uid:gid`. Empty means root.
+/// The numbers of a user and its group in the root directory `root`. The user is written `user`,
+/// `uid`, `user:group` or `uid:gid`. Empty means root.
 ///
 /// # Errors
 /// The image has no such user or group.

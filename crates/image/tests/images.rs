@@ -1,4 +1,4 @@
-//! Images are unpacked as Docker does it, and nothing of a hostile one lies outside its root
+//! Images are unpacked as Docker does it, and no file of a hostile image lies outside its root
 //! directory.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ fn digest(bytes: &[u8]) -> String {
 struct Layer(Vec<u8>);
 
 impl Layer {
-    /// An entry with any name and link, also those that the crate refuses to write.
+    /// An entry with any name and link, including those that the crate refuses to write.
     fn entry(mut self, kind: EntryType, name: &str, link: &str, content: &[u8], mode: u32) -> Self {
         let mut header = Header::new_gnu();
         header.set_entry_type(kind);
@@ -137,7 +137,7 @@ fn archive(files: &BTreeMap<String, Vec<u8>>) -> Vec<u8> {
     builder.into_inner().unwrap()
 }
 
-/// A folder with everything: the store lies at `a/store`, what is outside at `a/outside`.
+/// A folder for a test: the store lies at `a/store`, files outside at `a/outside`.
 struct Case {
     folder: TempDir,
 }
@@ -166,7 +166,7 @@ impl Case {
         open(&path, &self.store()).map(|image| image.root).map_err(|error| error.to_string())
     }
 
-    /// Nothing outside was changed, and a refused image has left nothing.
+    /// Checks that nothing outside was changed, and that a refused image has left nothing.
     fn check(&self, refused: bool) {
         let outside = self.folder.path().join("outside");
         assert_eq!(fs::read_to_string(outside.join("kept")).unwrap(), "kept");
@@ -409,7 +409,7 @@ fn mutated_archives_end_with_an_error_or_inside() {
 
 #[test]
 fn headers_of_any_size_are_not_read() {
-    // 64 MiB of name: gzip makes 64 kB of it.
+    // A name of 64 MiB, which gzip compresses to 64 kB.
     for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader] {
         let layer = Layer::default()
             .entry(kind, "n", "", &vec![b'a'; 64 << 20], 0o644)
@@ -422,7 +422,7 @@ fn headers_of_any_size_are_not_read() {
     }
 }
 
-/// An image that another program has made: umoci and skopeo are not everywhere, tar is.
+/// An image made by another program: tar is installed everywhere, umoci and skopeo are not.
 #[test]
 fn archives_of_tar_are_read() {
     let case = Case::new();

@@ -42,8 +42,8 @@ mod tests {
     #[test]
     fn distributions_have_their_mean_width_and_shape() {
         const COUNT: usize = 200_000;
-        // Mean and deviation that are expected, least and most, and the median: uniform
-        // numbers deviate by width / sqrt(3); a cut Pareto loses part of its tail.
+        // Expected mean and deviation, minimum and maximum, and the median. Uniform numbers deviate
+        // by width / sqrt(3); a cut Pareto distribution loses part of its tail.
         for (distribution, mean, deviation, least, most, median) in [
             (Distribution::Uniform, 0.0, 0.577, -1.0, 1.0, 0.0),
             (Distribution::Normal, 0.0, 1.0, -4.0, 4.0, 0.0),

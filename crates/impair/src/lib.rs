@@ -16,8 +16,8 @@
 //! | `queue`    | the packets between submission and arrival            |
 //!
 //! A packet's fate is decided when it is submitted; nothing is computed while it waits. Packets
-//! keep their order with any jitter, as on a real line, except those that `reorder` selects. Cost:
-//! one random number for each kind of impairment that is set, two queues without look-up, no
+//! keep their order with any jitter, as on a real line, except those that `reorder` selects. The
+//! cost is one random number for each configured impairment, two queues without look-up, and no
 //! allocation after [`Impairment::new`].
 
 mod jitter;

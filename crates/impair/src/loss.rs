@@ -3,7 +3,7 @@
 use crate::random::Random;
 use crate::settings::Loss;
 
-/// Whether one packet is lost; `bad` is the state between packets.
+/// Decides whether a packet is lost; `bad` is the state between packets.
 pub(crate) fn is_lost(loss: &Loss, bad: &mut bool, random: &mut Random) -> bool {
     match *loss {
         Loss::Independent { share } => random.happens(share),
@@ -33,8 +33,8 @@ mod tests {
     fn losses_have_their_share_and_their_bursts() {
         for (loss, share, burst) in [
             (Loss::Independent { share: 0.05 }, 0.05, 1.0 / 0.95),
-            // The bad state takes begin / (begin + end) of the packets, and 1 / end packets each
-            // time.
+            // The link is bad for begin / (begin + end) of the packets, and for 1 / end packets
+            // each time.
             (Loss::Bursts { begin: 0.01, end: 0.1, bad: 1.0, good: 0.0 }, 0.0909, 10.0),
             (Loss::Bursts { begin: 0.02, end: 0.2, bad: 0.5, good: 0.0 }, 0.0455, 1.67),
             (Loss::Bursts { begin: 0.0, end: 0.2, bad: 1.0, good: 0.1 }, 0.1, 1.11),

@@ -14,9 +14,9 @@ use crate::settings::{Loss, Settings};
 pub enum Cause {
     /// The link loses packets.
     Loss,
-    /// More waited for the transmitter than the limit allows.
+    /// More packets wait for the transmitter than the limit allows.
     Limit,
-    /// The caller has no more room for packets in transit.
+    /// The caller has no room for more packets in transit.
     Share,
 }
 
@@ -27,7 +27,7 @@ pub struct Due<T> {
     pub packet: T,
     /// It arrives twice.
     pub twice: bool,
-    /// The bit of the frame that is wrong, counted from its first byte's lowest bit.
+    /// The wrong bit of the frame, counted from the lowest bit of its first byte.
     pub wrong_bit: Option<u32>,
 }
 
@@ -36,11 +36,11 @@ pub struct Due<T> {
 pub struct Statistics {
     /// Packets that entered.
     pub packets: u64,
-    /// Packets lost because the link loses some.
+    /// Packets that the link has lost, as configured.
     pub lost: u64,
     /// Packets that found the transmitter's queue full.
     pub over_limit: u64,
-    /// Packets that found the sender's share of its pool used up.
+    /// Packets for which the sender's share of its pool had no room.
     pub over_share: u64,
     /// Packets that overtook others.
     pub reordered: u64,
@@ -68,9 +68,10 @@ pub struct Impairment<T> {
     bad: bool,
     /// Time at which the transmitter has sent all submitted packets.
     idle_ns: u64,
-    /// When each packet that waits for the transmitter will have been sent.
+    /// For each packet that waits for the transmitter, the time when it will have been sent.
     departures: VecDeque<u64>,
-    /// Both by time of arrival. Two queues suffice: no packet overtakes another one of its queue.
+    /// Both queues are sorted by time of arrival. Two are enough, because no packet overtakes
+    /// another one of its own queue.
     delayed: VecDeque<Waiting<T>>,
     express: VecDeque<Waiting<T>>,
     capacity: usize,
@@ -80,7 +81,7 @@ pub struct Impairment<T> {
 }
 
 impl<T: Copy> Impairment<T> {
-    /// A direction on which at most `capacity` packets are at a time.
+    /// A direction with at most `capacity` packets in transit.
     pub fn new(settings: Settings, capacity: usize) -> Self {
         let mut new = Self {
             settings,
@@ -133,11 +134,11 @@ impl<T: Copy> Impairment<T> {
         &self.settings
     }
 
-    /// Takes a packet of `length` bytes that the sender submits at `now_ns`. Times must not
+    /// Accepts a packet of `length` bytes that the sender submits at `now_ns`. Times must not
     /// decrease.
     ///
     /// # Errors
-    /// The reason why the packet is lost. The caller keeps it.
+    /// The reason why the packet is lost. The caller keeps the packet.
     pub fn submit(&mut self, now_ns: u64, length: u32, packet: T) -> Result<(), Cause> {
         self.submit_frames(now_ns, (1, length), packet)
     }
@@ -229,7 +230,7 @@ impl<T: Copy> Impairment<T> {
         }
     }
 
-    /// Takes out the next packet that has arrived by `now_ns`.
+    /// Removes and returns the next packet that has arrived by `now_ns`.
     pub fn pop(&mut self, now_ns: u64) -> Option<Due<T>> {
         let due = self.next_due_ns().filter(|due| *due <= now_ns)?;
         let from_express = self.express.front().is_some_and(|waiting| waiting.due_ns == due);
@@ -249,13 +250,13 @@ impl<T: Copy> Impairment<T> {
         self.len() == 0
     }
 
-    /// Counts a packet that the caller had no room for.
+    /// Counts a packet for which the caller had no room.
     pub fn refuse(&mut self) {
         self.statistics.packets += 1;
         self.statistics.over_share += 1;
     }
 
-    /// Takes out every packet, arrived or not.
+    /// Removes and returns all packets, arrived or not.
     pub fn drain(&mut self) -> impl Iterator<Item = T> {
         self.departures.clear();
         self.frames = 0;

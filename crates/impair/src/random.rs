@@ -1,4 +1,4 @@
-//! Random numbers: small, fast, the same for the same seed on every machine.
+//! Random numbers: cheap, and the same for the same seed on every machine.
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): one addition and two multiplications a number.
 /// No secret depends on it.
@@ -33,7 +33,7 @@ impl Random {
 
     /// The next number below `end`, which is not zero.
     pub fn below(&mut self, end: u32) -> u32 {
-        // The bias is below end / 2^32: nothing that a packet would notice.
+        // The bias is below end / 2^32, which is negligible.
         ((u128::from(self.bits()) * u128::from(end)) >> 64) as u32
     }
 }
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn the_same_seed_gives_the_same_numbers() {
-        // Published first output for seed 0; a change would change every user's run.
+        // Published first output for seed 0; a change would change the results of every user.
         assert_eq!(Random::new(0).bits(), 0xe220_a839_7b1d_cdaf);
         let [mut a, mut b] = [Random::new(7), Random::new(7)];
         assert!((0..100).all(|_| a.bits() == b.bits()));

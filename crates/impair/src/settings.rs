@@ -23,7 +23,7 @@ pub struct Settings {
     pub duplicate: f64,
     /// Share of packets with one wrong bit.
     pub corrupt: f64,
-    /// The longest queue of the transmitter; only of interest with a rate.
+    /// The longest queue of the transmitter; it has an effect only with a rate.
     pub limit: Limit,
     /// Seed of the random numbers.
     pub seed: u64,
@@ -62,13 +62,13 @@ impl Settings {
 /// Distribution of delays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Distribution {
-    /// All delays between `delay - jitter` and `delay + jitter` alike.
+    /// All delays between `delay - jitter` and `delay + jitter` are equally likely.
     #[default]
     Uniform,
-    /// The bell curve, cut at four standard deviations.
+    /// The normal distribution, cut at four standard deviations.
     Normal,
-    /// Usually a little early, sometimes very late: Pareto with exponent 3, moved so that its mean
-    /// is the delay, and cut at four standard deviations.
+    /// Usually slightly early, sometimes very late: Pareto with exponent 3, shifted so that its
+    /// mean is the delay, and cut at four standard deviations.
     Pareto,
 }
 
@@ -93,7 +93,7 @@ pub enum Loss {
     },
 }
 
-/// How much may wait for the transmitter; the first bound that is reached counts.
+/// How much may wait for the transmitter; the first limit that is reached applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
     /// Number of packets, including the one being sent.

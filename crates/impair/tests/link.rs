@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 
-/// Submits `count` packets of `length` bytes, one each `gap_ns`, until all have arrived. Returns
+/// Submits `count` packets of `length` bytes, one every `gap_ns`, until all have arrived. Returns
 /// number and time of each arrival.
 fn run(settings: Settings, count: u64, length: u32, gap_ns: u64) -> Vec<(u64, u64)> {
     let mut link = Impairment::new(settings, 1 << 20);
@@ -56,7 +56,7 @@ fn a_rate_spaces_packets_and_the_limit_cuts_the_queue() {
     let mut arrived = Vec::new();
     collect(&mut link, u64::MAX, &mut arrived);
     assert_eq!(arrived, [(0, 4 * MS), (1, 5 * MS), (2, 6 * MS), (3, 7 * MS)]);
-    // After a millisecond one has left, so there is room for one.
+    // After a millisecond one packet has left, so there is room for one.
     let mut link = Impairment::new(settings, 100);
     assert!((0..4).all(|number| link.submit(0, 1250, number).is_ok()));
     assert_eq!([link.submit(MS, 1250, 4), link.submit(MS, 1250, 5)], [Ok(()), Err(Cause::Limit)]);
@@ -155,7 +155,7 @@ fn a_change_leaves_those_on_the_way_alone() {
     link.submit(MS, 125, 1).expect("there is room");
     let mut arrived = Vec::new();
     collect(&mut link, u64::MAX, &mut arrived);
-    // The second is sent at 2 ms and would arrive at 3: it does not overtake.
+    // The second packet is sent at 2 ms and would arrive at 3 ms: it does not overtake the first.
     assert_eq!(arrived, [(0, 100 * MS), (1, 100 * MS)]);
     link.submit(200 * MS, 125, 2).expect("there is room");
     assert_eq!(link.next_due_ns(), Some(202 * MS));
@@ -170,8 +170,8 @@ fn nothing_is_nothing() {
 }
 
 proptest! {
-    /// For any settings and times: each packet is refused, or arrives once or twice, not before it
-    /// was submitted, and no faster than the rate.
+    /// For any settings and times, each packet is refused, or arrives once or twice. It arrives not
+    /// before it was submitted, and no faster than the rate.
     #[test]
     fn packets_are_conserved_and_the_rate_is_kept(
         rate in proptest::option::of(1_000_000u64..10_000_000_000),
@@ -223,7 +223,8 @@ proptest! {
             prop_assert!(matches!(at.len(), 1 | 2));
             prop_assert!(at.iter().all(|at| *at >= submitted));
             if let Some(rate) = rate {
-                // All packets sent so far take at least their time, minus a rounding error each.
+                // All packets sent so far take at least their transmission time, minus a rounding
+                // error each.
                 total += u64::from(length) * 8_000_000_000 / rate;
                 prop_assert!(at[0] >= total);
             }

@@ -1,4 +1,5 @@
-//! The meaning of `exec` lines: addresses and routes become the host's own; the rest is run.
+//! The meaning of `exec` lines: addresses and routes become settings of the host; the other lines
+//! are run.
 
 use std::net::IpAddr;
 
@@ -13,9 +14,9 @@ pub(crate) enum Meaning {
     Route { to: IpNet, via: Option<IpAddr>, interface: Option<String> },
     /// A default route, and the interface that the line names.
     Gateway { via: IpAddr, interface: Option<String> },
-    /// An interface comes up; those of links are up anyway.
+    /// An interface is set up; those of links are up anyway.
     Up(String),
-    /// It removes a route that only a management network would have made.
+    /// The line removes a route that only a management network would have made.
     Management,
     /// Any other command.
     Run(String),

@@ -1,14 +1,12 @@
 //! Europa's documents, as text.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::path::Path;
-
-use ipnet::IpNet;
 
 use crate::command::{Meaning, read};
 use crate::frr;
-use crate::interface::{Interface, alone, stub, text, written};
+use crate::host;
+use crate::interface::{Interface, alone, stub, written};
 use crate::link::{Dummy, Links};
 use crate::link::{End, MACHINE};
 use crate::names::{Names, interface};
@@ -21,7 +19,7 @@ const MOST_MTU: u32 = 9216;
 /// Interfaces by the node's old name, in the order of the links.
 type Interfaces = BTreeMap<String, Vec<(String, Interface)>>;
 
-/// The text, the slice's name, and the nodes that are objects in it.
+/// The text, the slice's name, and the lab's nodes that are objects in it.
 type Written = (String, String, Vec<LabNode>);
 
 /// Writes the documents.
@@ -51,7 +49,7 @@ pub(crate) fn write(
         }
         let [a, b] = &link.ends;
         let link_name = link_names.new_one(&format!("{}-{}", a.node, b.node));
-        // The programs at its ends set addresses.
+        // The programs at the link's ends set addresses.
         cables += &format!("---\nkind: link\nname: {link_name}\naddresses: none\n");
         for end in &link.ends {
             let name = interface(&end.interface);
@@ -120,7 +118,7 @@ pub(crate) fn write(
         out += &match node.kind {
             Kind::Bridge => bridge(&new, &slice, &own),
             Kind::Frr => router(node, &new, &slice, (own, &dummies), folder, notes),
-            _ => host(node, &new, (own, &dummies), folder, notes),
+            _ => host::document(node, &new, (own, &dummies), folder, notes),
         };
         out += &far_end;
         known_nodes.push(LabNode {
@@ -146,7 +144,7 @@ pub(crate) fn write(
     (out, slice, known_nodes)
 }
 
-/// A bridge is a router that bridges.
+/// A bridge becomes a router that bridges.
 fn bridge(name: &str, slice: &str, own: &[(String, Interface)]) -> String {
     let mut out = format!("kind: router\nname: {name}\nslice: {slice}\ninterfaces:\n");
     for (name, interface) in own {
@@ -154,86 +152,6 @@ fn bridge(name: &str, slice: &str, own: &[(String, Interface)]) -> String {
         out += &format!("  {name}: {{link: {}{mtu}}}\n", interface.link);
     }
     out + "fast_path: {builtin: bridge}\n"
-}
-
-/// The results of `exec` apart from addresses.
-struct Commands {
-    routes: Vec<String>,
-    gateways: Vec<std::net::IpAddr>,
-    /// The commands.
-    lines: Vec<String>,
-}
-
-/// Reads `exec`; addresses become those of the node's interfaces. From the first line that may
-/// change the network in another way, all lines are run unchanged, in their order.
-fn commands(node: &Node, own: &mut [(String, Interface)], notes: &mut Notes) -> Commands {
-    let mut all = Commands { routes: Vec::new(), gateways: Vec::new(), lines: Vec::new() };
-    let mut in_order = false;
-    for (line, command) in &node.exec {
-        let meaning = read(command);
-        if meaning == Meaning::Management {
-            not_needed(node, *line, command, notes);
-        } else if in_order || !all.takes(own, &meaning) {
-            in_order |= changes_network(command);
-            all.lines.push(command.clone());
-        }
-    }
-    all
-}
-
-/// Whether a command that is run may change addresses, routes or devices.
-fn changes_network(command: &str) -> bool {
-    let harmless = ["sysctl", "echo", "sleep", "ethtool", "iperf", "ping", "tc", "touch", "mkdir"];
-    let first = command.split_whitespace().next().unwrap_or_default();
-    let several = command.contains(['|', ';', '&', '`', '\'', '"']) || command.contains("$(");
-    several || !harmless.iter().any(|name| first.starts_with(name))
-}
-
-/// Whether a next hop is in the subnet of an interface; a route whose next hop needs an address
-/// from a command must be set after that command.
-fn is_near(own: &[(String, Interface)], via: Option<IpAddr>) -> bool {
-    let Some(via) = via else { return true };
-    let link_local = matches!(via, IpAddr::V6(via) if via.is_unicast_link_local());
-    let addresses = own.iter().flat_map(|(_, interface)| &interface.addresses);
-    let mut subnets = addresses.filter_map(|address| address.parse::<IpNet>().ok());
-    link_local || subnets.any(|subnet| subnet.contains(&via))
-}
-
-impl Commands {
-    /// Takes the fields that a host's document also has. Returns whether all of the command was
-    /// taken.
-    fn takes(&mut self, own: &mut [(String, Interface)], meaning: &Meaning) -> bool {
-        let has = |own: &[(String, Interface)], on: &Option<String>| {
-            on.as_ref().is_none_or(|on| own.iter().any(|(name, _)| *name == interface(on)))
-        };
-        match meaning {
-            Meaning::Address { interface: on, address } => {
-                // `lo`, a bridge or a VLAN is made by another command.
-                let found = own.iter_mut().find(|(name, _)| *name == interface(on));
-                let is_own = found.is_some();
-                found.into_iter().for_each(|(_, own)| own.addresses.push(address.to_string()));
-                is_own
-            }
-            Meaning::Route { to, via, interface: on } if has(own, on) && is_near(own, *via) => {
-                let via =
-                    via.map_or(String::new(), |via| format!(", via: {}", text(&via.to_string())));
-                let on = on
-                    .as_ref()
-                    .map_or(String::new(), |on| format!(", interface: {}", interface(on)));
-                self.routes.push(format!("{{to: {}{via}{on}}}", text(&to.to_string())));
-                true
-            }
-            Meaning::Gateway { via, interface: on } if has(own, on) && is_near(own, Some(*via)) => {
-                let first = self.gateways.iter().all(|one| one.is_ipv4() != via.is_ipv4());
-                if first {
-                    self.gateways.push(*via);
-                }
-                first
-            }
-            Meaning::Up(on) => has(own, &Some(on.clone())),
-            _ => false,
-        }
-    }
 }
 
 /// A router that runs FRR in its slow path.
@@ -255,6 +173,7 @@ fn router(
             notes.add(*line, message);
         }
     }
+    lines.extend(node.names.iter().cloned());
     for (variable, (_, value)) in &node.env {
         lines.push(format!("export {variable}={}", frr::quoted(value)));
     }
@@ -266,9 +185,9 @@ fn router(
                 let found = own.iter_mut().find(|(name, _)| *name == interface(&on));
                 found.into_iter().for_each(|(_, own)| own.addresses.push(address.to_string()));
             }
-            Meaning::Management => not_needed(node, *line, command, notes),
+            Meaning::Management => notes.not_needed(&node.name, *line, command),
             Meaning::Up(on) if own.iter().any(|(name, _)| *name == interface(&on)) => {}
-            // Routes belong to Linux, where FRR may also set them.
+            // The routes belong to Linux, where FRR may also set routes.
             _ => lines.push(command.clone()),
         }
     }
@@ -276,109 +195,4 @@ fn router(
     out += &written(&own);
     out += "fast_path: {builtin: ipv4, routes: kernel}\n";
     out + &frr::slow_path(node, folder, (&devices, &lines), notes)
-}
-
-/// Notes that a command about the management network is left out.
-fn not_needed(node: &Node, line: u64, command: &str, notes: &mut Notes) {
-    let name = &node.name;
-    let message = format!("node {name}: {command:?} is not needed: there is no management network");
-    notes.add(line, message);
-}
-
-fn host(
-    node: &Node,
-    new: &str,
-    (mut own, dummies): (Vec<(String, Interface)>, &[&Dummy]),
-    folder: &Path,
-    notes: &mut Notes,
-) -> String {
-    let Commands { routes, gateways, lines } = commands(node, &mut own, notes);
-    let run: Vec<String> = dummies.iter().map(|one| one.command()).chain(lines).collect();
-    let binds = binds(node, folder, notes);
-    let mut out = format!("kind: host\nname: {new}\n");
-    match node.kind {
-        Kind::External => out += &format!("container: {}\n", text(&node.name)),
-        Kind::Machine => out += "namespace: /proc/1/ns/net\n",
-        _ => {}
-    }
-    out += &written(&own);
-    if !gateways.is_empty() {
-        let all: Vec<String> = gateways.iter().map(|gateway| text(&gateway.to_string())).collect();
-        out += &format!("gateway: [{}]\n", all.join(", "));
-    }
-    if !routes.is_empty() {
-        out += &format!("routes:\n  - {}\n", routes.join("\n  - "));
-    }
-    if node.kind != Kind::Linux {
-        if !run.is_empty() || !binds.is_empty() || !node.sysctls.is_empty() || !node.env.is_empty()
-        {
-            notes.add(
-                node.line,
-                format!(
-                    "node {}: `exec`, `binds`, `env` and `sysctls` need a host of Europa's own",
-                    node.name
-                ),
-            );
-        }
-        return out;
-    }
-    if let Some(root) = &node.root {
-        out += &format!("root: {}\n", text(&root.display().to_string()));
-    }
-    out += &sysctls(node, notes);
-    if !binds.is_empty() {
-        let all: Vec<String> = binds.iter().map(|bind| text(bind)).collect();
-        out += &format!("binds:\n  - {}\n", all.join("\n  - "));
-    }
-    if !node.env.is_empty() {
-        let all: Vec<String> = node
-            .env
-            .iter()
-            .map(|(name, (_, value))| format!("{}: {}", text(name), text(value)))
-            .collect();
-        out += &format!("env: {{{}}}\n", all.join(", "));
-    }
-    if !run.is_empty() {
-        let all: Vec<String> = run.iter().map(|line| text(line)).collect();
-        out += &format!("run:\n  - {}\n", all.join("\n  - "));
-    }
-    out
-}
-
-/// Files of the topology that a host has at other paths.
-fn binds(node: &Node, folder: &Path, notes: &mut Notes) -> Vec<String> {
-    let mut binds = Vec::new();
-    for (line, bind) in &node.binds {
-        let mut parts = bind.split(':');
-        let (Some(from), Some(to)) = (parts.next(), parts.next()) else {
-            notes.add(*line, format!("node {}: the bind {bind:?} is none", node.name));
-            continue;
-        };
-        // Further options, such as `z`, are for Docker.
-        let read_only =
-            parts.next().is_some_and(|options| options.split(',').any(|one| one == "ro"));
-        let suffix = if read_only { ":ro" } else { "" };
-        let is_own = ["/dev", "/proc", "/sys"].iter().any(|own| Path::new(to).starts_with(own));
-        if is_own || !to.starts_with('/') || to == "/" || to.split('/').any(|one| one == "..") {
-            notes.add(*line, format!("node {}: nothing can be bound to {to} in a host", node.name));
-            continue;
-        }
-        binds.push(format!("{}:{to}{suffix}", frr::absolute(folder, from)));
-    }
-    binds
-}
-
-fn sysctls(node: &Node, notes: &mut Notes) -> String {
-    // Docker's containers forward IPv4.
-    let mut all = BTreeMap::from([("net.ipv4.ip_forward".to_owned(), "1".to_owned())]);
-    for (name, (line, value)) in &node.sysctls {
-        if name.starts_with("net.") {
-            all.insert(name.clone(), value.clone());
-        } else {
-            notes.add(*line, format!("node {}: {name} belongs to the whole machine", node.name));
-        }
-    }
-    let all: Vec<String> =
-        all.iter().map(|(name, value)| format!("{name}: {}", text(value))).collect();
-    format!("sysctls: {{{}}}\n", all.join(", "))
 }

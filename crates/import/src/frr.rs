@@ -1,4 +1,4 @@
-//! How a node's FRR is run: the image's or Debian's, in a slow path, with the node's files.
+//! Runs a node's FRR in a slow path: that of the image or of Debian, with the node's files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,26 +17,27 @@ const DAEMONS: [&str; 17] = [
     "eigrpd", "babeld", "pbrd", "vrrpd", "fabricd", "pathd", "bfdd",
 ];
 
-/// Starts the daemons that `daemons` enables, and loads `frr.conf`. Runs as long as FRR's own
+/// Starts the daemons that `daemons` enables, and loads `frr.conf`. It runs as long as FRR's own
 /// supervisor, and prints the log of the daemons, which have no terminal.
 const START: &str = "install -o frr -m 640 /dev/null /run/frr/log && \
      export frr_global_options='--log file:/run/frr/log' && \
      /usr/lib/frr/frrinit.sh start && touch /run/frr/started && \
      exec tail --pid=$(cat /run/frr/watchfrr.pid) -n +1 -f /run/frr/log";
-/// The same where programs are others than this machine's: BusyBox has no `tail --pid`.
+/// The same for an image, whose programs may differ from this machine's: BusyBox has no `tail
+/// --pid`.
 const START_IN_IMAGE: &str = "install -o frr -m 640 /dev/null /run/frr/log && \
      export frr_global_options='--log file:/run/frr/log' && \
      /usr/lib/frr/frrinit.sh start && touch /run/frr/started && \
      { tail -n +1 -f /run/frr/log & \
      while [ -d /proc/$(cat /run/frr/watchfrr.pid) ]; do sleep 1; done; kill $!; exit 1; }";
-/// Waits until FRR runs: `vtysh` finds no daemon before.
+/// Waits until FRR runs, because `vtysh` finds no daemon before.
 const WAIT: &str = "n=0; until [ -e /run/frr/started ] || [ $n -ge 600 ]; do sleep 0.1; \
      n=$((n+1)); done";
 /// Reloads FRR's daemons from `daemons` and `frr.conf`, in place.
 const RELOAD: &str = "[/usr/lib/frr/frrinit.sh, reload]";
 
 /// The slow path of a node that runs FRR, as YAML. `devices` are shell commands that make devices
-/// before FRR starts, `lines` are commands to run after it.
+/// before FRR starts; `lines` are commands to run afterwards.
 pub(crate) fn slow_path(
     node: &Node,
     folder: &Path,
@@ -45,7 +46,7 @@ pub(crate) fn slow_path(
 ) -> String {
     let mut files: Vec<(String, String)> = Vec::new();
     let mut add = |from: String, to: String| {
-        // A later bind hides the files before it.
+        // A later bind hides the files of an earlier one.
         files.retain(|(_, other)| *other != to);
         files.push((from, to));
     };
@@ -125,8 +126,8 @@ pub(crate) fn slow_path(
     out
 }
 
-/// Joins lines into one shell script, which continues after a failed line. Its exit code is the
-/// last one that is not 0, and becomes an event; the log names the line.
+/// Joins lines into one shell script, which continues after a failed line. The script's exit code
+/// is the last one that is not 0. It becomes an event; the log names the line.
 fn script(lines: &[String]) -> String {
     let mut script = format!("{WAIT}\nfailed=0\n");
     for line in lines {
@@ -144,7 +145,8 @@ fn is_program(path: &str) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// A file of the topology, wherever the configuration is used.
+/// The absolute path of a file of the topology, so that the configuration can be used in any
+/// folder.
 pub(crate) fn absolute(folder: &Path, file: &str) -> String {
     if let (Some(rest), Some(home)) = (file.strip_prefix("~/"), std::env::var_os("HOME")) {
         return Path::new(&home).join(rest).display().to_string();

@@ -12,7 +12,7 @@ pub(crate) struct Interface {
     pub(crate) addresses: Vec<String>,
 }
 
-/// A text as YAML, in quotes: JSON is YAML.
+/// A text as YAML, in quotes (JSON is valid YAML).
 pub(crate) fn text(value: &str) -> String {
     serde_json::Value::from(value).to_string()
 }
@@ -41,7 +41,7 @@ pub(crate) fn written(own: &[(String, Interface)]) -> String {
 }
 
 /// The interface of a router without links: the first of type `dummy`, or an unused one. Europa's
-/// routers need at least one.
+/// routers need at least one interface.
 pub(crate) fn alone(dummy: Option<&Dummy>, link: &str) -> (String, Interface) {
     let name = dummy.map_or("unused".to_owned(), |dummy| interface(&dummy.end.interface));
     let addresses = dummy.map(|dummy| dummy.end.addresses.clone()).unwrap_or_default();

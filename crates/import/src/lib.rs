@@ -2,7 +2,7 @@
 //!
 //! [`containerlab`] reads a topology as containerlab's users write it and returns a
 //! configuration, with a [`Note`] for everything that has no counterpart. Nothing is
-//! started, and no file but the topology is read; directories that are bound are listed.
+//! started. No files but the topology and `env-files` are read; directories that are bound are listed.
 //! [`Images`] has the files of images.
 //!
 //! | file       | concern                                                   |
@@ -11,17 +11,21 @@
 //! | `variable` | `${NAME:=default}` in the text                            |
 //! | `node`     | nodes, with what they inherit                             |
 //! | `share`    | nodes that share the network of another                   |
+//! | `container`| command, user and names of a container                    |
 //! | `stages`   | commands of the stages that a node passes                |
 //! | `link`     | links and their endpoints, in both ways to write them     |
 //! | `command`  | what `exec` lines say about addresses and routes          |
 //! | `frr`      | how a node's FRR is run                                   |
+//! | `host`     | documents of hosts, as text                               |
 //! | `names`    | names as Europa allows them                               |
 //! | `interface`| interfaces of documents, as text                          |
 //! | `document` | Europa's documents, as text                               |
 
 mod command;
+mod container;
 mod document;
 mod frr;
+mod host;
 mod interface;
 mod link;
 mod names;
@@ -38,7 +42,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::node::Kind;
 
-/// A configuration and what it lacks.
+/// A configuration, and the parts that are missing in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// Europa's YAML.
@@ -54,11 +58,12 @@ pub struct Imported {
 pub struct Lab {
     /// Its name.
     pub name: String,
-    /// The name of Europa's slice with its routers, which is the lab's as Europa allows it.
+    /// The name of Europa's slice with the lab's routers: the lab's name, in a form that Europa
+    /// allows.
     pub slice: String,
-    /// The beginning of its containers' names: `clab`, or nothing.
+    /// The beginning of the containers' names: `clab`, or nothing.
     pub prefix: String,
-    /// Its nodes in the order of the file, without omitted ones.
+    /// The lab's nodes in the order of the file, without omitted ones.
     pub nodes: Vec<LabNode>,
 }
 
@@ -71,7 +76,7 @@ pub struct LabNode {
     pub kind: String,
     /// The name of its image.
     pub image: String,
-    /// Whether it runs lines when it starts.
+    /// Whether the node runs lines when it starts.
     pub runs: bool,
     /// Its variables.
     pub env: Vec<(String, String)>,
@@ -87,7 +92,7 @@ pub enum Object {
     Host(String),
     /// A router with a slow path, `SLICE/ROUTER`.
     Router(String),
-    /// A node without programs: a bridge, the machine, a container of Docker.
+    /// A node without programs: a bridge, the machine, or a container of Docker.
     #[default]
     None,
 }
@@ -134,9 +139,15 @@ impl Notes {
             self.0.push(note);
         }
     }
+
+    /// Notes that a command about the management network is left out.
+    pub(crate) fn not_needed(&mut self, node: &str, line: u64, command: &str) {
+        let why = "is not needed: there is no management network";
+        self.add(line, format!("node {node}: {command:?} {why}"));
+    }
 }
 
-/// The files or folders of images by the names that nodes have for them, with or without tag.
+/// The files or folders of images by the names in nodes, with or without tag.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Images(pub BTreeMap<String, PathBuf>);
 
@@ -144,7 +155,7 @@ impl Images {
     /// Reads one of the form `NAME=PATH`; `PATH` becomes absolute.
     ///
     /// # Errors
-    /// The text has another form, or there is no such file or folder.
+    /// The text has another form, or the file or folder does not exist.
     pub fn add(&mut self, text: &str) -> Result<(), String> {
         let parts =
             text.split_once('=').filter(|(name, path)| !name.is_empty() && !path.is_empty());
@@ -158,16 +169,16 @@ impl Images {
 
     /// That of a node's `image`.
     pub fn of(&self, image: &str) -> Option<&Path> {
-        // A registry's port has a colon, too.
+        // The port of a registry also follows a colon.
         let untagged = image.rsplit_once(':').filter(|(_, tag)| !tag.contains('/'));
         let found = self.0.get(image).or_else(|| self.0.get(untagged?.0));
         found.map(PathBuf::as_path)
     }
 }
 
-/// Turns a containerlab topology into Europa's YAML. `folder` is where the topology is:
-/// files that it names are searched there. `environment` has the variables it may use. `images` returns
-/// the file or folder of an image; nodes without one run this machine's programs.
+/// Turns a containerlab topology into Europa's YAML. `folder` contains the topology: files that it
+/// names are relative to it. `environment` contains the variables that it may use. `images` returns
+/// the file or folder of an image; nodes without an image run this machine's programs.
 ///
 /// # Errors
 /// The text is no topology.
@@ -191,7 +202,7 @@ pub fn containerlab(
         }
     }
     let lab_folder = folder.join(format!("clab-{name}")).display().to_string();
-    let mut nodes = node::read(topology, &lab_folder, &mut notes)?;
+    let mut nodes = node::read(topology, (folder, &lab_folder), &mut notes)?;
     for node in nodes.iter_mut().filter(|node| matches!(node.kind, Kind::Linux | Kind::Frr)) {
         node.root =
             Some(&node.said.1).filter(|image| !image.is_empty()).and_then(|one| images(one));

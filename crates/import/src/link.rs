@@ -36,8 +36,8 @@ pub(crate) struct Dummy {
 }
 
 impl Dummy {
-    /// The line that makes an interface without a far end. Not every kernel has dummy devices, so
-    /// the interface is one end of a pair.
+    /// The command that makes an interface without a far end. Not every kernel has dummy devices,
+    /// so the interface is one end of a veth pair.
     pub(crate) fn command(&self) -> String {
         let name = interface(&self.end.interface);
         let far = interface(&format!("d-{name}"));
@@ -63,7 +63,7 @@ pub(crate) struct Links {
     pub(crate) dummies: Vec<Dummy>,
 }
 
-/// Names of an endpoint that is no node.
+/// The name of an endpoint that is the machine, not a node.
 pub(crate) const MACHINE: &str = "host";
 
 /// Reads all links.
@@ -113,7 +113,7 @@ pub(crate) fn read(topology: &Yaml, notes: &mut Notes) -> Result<Links, ImportEr
                 addresses: Vec::new(),
             });
         }
-        // The short form lists addresses beside the endpoints, in the same order.
+        // The short form lists addresses separately, in the same order as the endpoints.
         for field in ["ipv4", "ipv6"] {
             let listed = link.get(field).map_or(&[][..], Yaml::items);
             for (end, address) in ends.iter_mut().zip(listed) {

@@ -1,11 +1,11 @@
-//! Names as Europa allows them, one of a kind.
+//! Unique names in the form that Europa allows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 const LONGEST: usize = 32;
 const LONGEST_INTERFACE: usize = 15;
 
-/// Names in use, and the original of each.
+/// Used names, and the original of each.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     taken: BTreeSet<String>,
@@ -13,7 +13,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// The name for `old`, always the same one.
+    /// The name for `old`; the result is always the same.
     pub(crate) fn of(&mut self, old: &str) -> String {
         if let Some(known) = self.of.get(old) {
             return known.clone();
@@ -23,7 +23,7 @@ impl Names {
         name
     }
 
-    /// A name similar to `wanted` that is not in use.
+    /// An unused name similar to `wanted`.
     pub(crate) fn new_one(&mut self, wanted: &str) -> String {
         let plain = plain(wanted);
         let mut name = plain.clone();

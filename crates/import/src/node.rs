@@ -1,11 +1,11 @@
-//! Nodes with inherited settings. The node's own setting has precedence, then its group's, its
-//! kind's, and the defaults'. Mappings are merged, lists are concatenated.
+//! Nodes with inherited settings. The node's own setting has precedence; then follow those of its
+//! group, its kind, and the defaults. Mappings are merged, lists are concatenated.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::yaml::{Node as Yaml, Value};
-use crate::{ImportError, Notes, stages};
+use crate::{ImportError, Notes, container, stages};
 
 /// The object that a node becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,36 +33,36 @@ pub(crate) struct Node {
     pub(crate) kind: Kind,
     /// The kind's name, and the image.
     pub(crate) said: (String, String),
-    /// The file or folder of its image; none: this machine's programs.
+    /// The file or folder of its image; `None` for this machine's programs.
     pub(crate) root: Option<PathBuf>,
-    /// The node whose network it shares: `network-mode: container:NODE`.
+    /// The node whose network this node shares: `network-mode: container:NODE`.
     pub(crate) shares: Option<Lined>,
+    /// Its container's command, in place of the image's: `entrypoint`, `cmd` and `user`.
+    pub(crate) entrypoint: Vec<String>,
+    pub(crate) command: Vec<String>,
+    pub(crate) user: Option<String>,
+    /// Shell lines that write names of other machines: `extra-hosts` and `dns`.
+    pub(crate) names: Vec<String>,
     pub(crate) exec: Vec<Lined>,
     pub(crate) binds: Vec<Lined>,
     pub(crate) env: BTreeMap<String, Lined>,
     pub(crate) sysctls: BTreeMap<String, Lined>,
     pub(crate) startup_config: Option<Lined>,
-    /// Daemons of FRR that are asked for by name.
+    /// Daemons of FRR that are requested by name.
     pub(crate) daemons: Vec<String>,
 }
 
 /// Fields without a counterpart, and their treatment.
-const WITHOUT: [(&str, &str); 20] = [
-    ("cmd", "an image's command is not replaced: put this one under `exec`"),
-    ("entrypoint", "an image's entry point is not replaced: put this one under `exec`"),
+const WITHOUT: [(&str, &str); 14] = [
     ("ports", "a host has no published ports: reach it through a router"),
-    ("user", "commands run as root"),
     ("cpu", "a host's CPU time is not limited"),
     ("cpu-set", "a host's CPUs are not limited"),
     ("memory", "a host's memory is not limited"),
     ("license", "no counterpart"),
     ("type", "no counterpart"),
     ("network-mode", "a host has a network of its own"),
-    ("env-files", "files of variables are not read: put them under `env`"),
     ("wait-for", "hosts are made in one step"),
     ("startup-delay", "hosts are made in one step"),
-    ("dns", "a host has the machine's resolver"),
-    ("extra-hosts", "a host has the machine's /etc/hosts"),
     ("healthcheck", "no counterpart"),
     ("devices", "a host sees the machine's devices"),
     ("cap-add", "commands run with all rights"),
@@ -71,7 +71,7 @@ const WITHOUT: [(&str, &str); 20] = [
 ];
 
 /// Fields that mean nothing without images and a management network.
-const SILENT: [&str; 18] = [
+const SILENT: [&str; 24] = [
     "kind",
     "group",
     "image",
@@ -85,17 +85,23 @@ const SILENT: [&str; 18] = [
     "exec",
     "stages",
     "binds",
+    "cmd",
+    "dns",
+    "entrypoint",
     "env",
+    "env-files",
+    "extra-hosts",
     "sysctls",
+    "user",
     "startup-config",
     "extras",
     "runtime",
 ];
 
-/// Reads all nodes.
+/// Reads all nodes. `folders` are the topology's, and containerlab's own one of the lab.
 pub(crate) fn read(
     topology: &Yaml,
-    lab_folder: &str,
+    folders: (&Path, &str),
     notes: &mut Notes,
 ) -> Result<Vec<Node>, ImportError> {
     for (key, value) in topology.entries() {
@@ -112,7 +118,7 @@ pub(crate) fn read(
         return Err(ImportError { line: nodes.line, message });
     }
     let read =
-        nodes.entries().filter_map(|(name, node)| one(name, node, (topology, lab_folder), notes));
+        nodes.entries().filter_map(|(name, node)| one(name, node, (topology, folders), notes));
     Ok(read.collect())
 }
 
@@ -128,7 +134,7 @@ fn binds_frr(sources: &[&Yaml]) -> bool {
 fn one(
     name: &str,
     node: &Yaml,
-    (topology, lab_folder): (&Yaml, &str),
+    (topology, (folder, lab_folder)): (&Yaml, (&Path, &str)),
     notes: &mut Notes,
 ) -> Option<Node> {
     let defaults = topology.get("defaults");
@@ -144,7 +150,7 @@ fn one(
     let line = node.line;
     let kind = match kind_name {
         Some("frr") => Kind::Frr,
-        // The usual form before containerlab had the kind.
+        // The usual form from before containerlab had the kind.
         Some("linux") if image.contains("frrouting") || image.contains("/frr") => Kind::Frr,
         // A custom image with FRR inside.
         Some("linux") if binds_frr(&sources) => Kind::Frr,
@@ -174,7 +180,7 @@ fn one(
             }
         }
     }
-    // The most general ones first, as later settings override earlier ones.
+    // The most general settings come first, because later ones override them.
     let list = |field: &str| -> Vec<Lined> {
         let lists = sources.iter().rev().filter_map(|source| source.get(field));
         lists
@@ -205,7 +211,7 @@ fn one(
     if matches!(node.value, Value::Text(_) | Value::List(_)) {
         notes.add(line, format!("node {name} is no mapping: taken as empty"));
     }
-    // The folder of containerlab's own files of a lab is beside the topology.
+    // The folder of containerlab's own files for a lab lies next to the topology.
     let fill = |text: String| {
         text.replace("__clabNodeName__", name)
             .replace("__clabNodeDir__", &format!("{lab_folder}/{name}"))
@@ -215,6 +221,9 @@ fn one(
     let filled = |map: BTreeMap<String, Lined>| -> BTreeMap<String, Lined> {
         map.into_iter().map(|(key, lined)| (key, expand(lined))).collect()
     };
+    let mut env: BTreeMap<String, Lined> =
+        container::variables(name, &list("env-files"), folder, notes).into_iter().collect();
+    env.extend(map("env"));
     Some(Node {
         name: name.to_owned(),
         line,
@@ -224,9 +233,13 @@ fn one(
         shares: first("network-mode").and_then(|mode| {
             Some((mode.line, mode.text()?.strip_prefix("container:")?.to_owned()))
         }),
+        entrypoint: container::words(name, "entrypoint", first("entrypoint"), notes),
+        command: container::words(name, "cmd", first("cmd"), notes),
+        user: first("user").and_then(Yaml::text).map(str::to_owned),
+        names: container::names(name, &list("extra-hosts"), first("dns"), notes),
         exec: of_stages.into_iter().chain(list("exec")).map(expand).collect(),
         binds: list("binds").into_iter().map(expand).collect(),
-        env: filled(map("env")),
+        env: filled(env),
         sysctls: map("sysctls"),
         startup_config: first("startup-config")
             .and_then(|value| Some((value.line, value.text()?.to_owned())))

@@ -1,5 +1,5 @@
-//! Nodes that share the network of another: `network-mode: container:NODE`. They become part of
-//! that node's object, where their lines run.
+//! Nodes that share the network of another node: `network-mode: container:NODE`. They become part
+//! of that node's object, and their lines run there.
 
 use crate::node::{Kind, Node};
 use crate::{LabNode, Notes};
@@ -14,7 +14,8 @@ fn target<'a>(nodes: &'a mut [Node], lab: &str, name: &str) -> Option<&'a mut No
 }
 
 /// Removes the nodes that share a network from `nodes`, and adds their lines, binds and variables
-/// to the nodes with these networks. Returns each with the name of that node.
+/// to the nodes with these networks. Returns each removed node with the name of the node that it
+/// joins.
 pub(crate) fn join(nodes: &mut Vec<Node>, lab: &str, notes: &mut Notes) -> Vec<(Node, String)> {
     let (sharing, mut others): (Vec<Node>, Vec<Node>) =
         std::mem::take(nodes).into_iter().partition(|node| node.shares.is_some());
@@ -49,7 +50,7 @@ pub(crate) fn join(nodes: &mut Vec<Node>, lab: &str, notes: &mut Notes) -> Vec<(
     joined
 }
 
-/// Adds the nodes that share a network to those that are objects.
+/// Adds the nodes that share a network to the nodes that are objects.
 pub(crate) fn add(known: &mut Vec<LabNode>, joined: &[(Node, String)]) {
     for (node, name) in joined {
         let Some(into) = known.iter().find(|one| one.name == *name) else { continue };

@@ -5,7 +5,7 @@ use crate::Notes;
 use crate::node::Lined;
 use crate::yaml::Node as Yaml;
 
-/// In the order in which a node passes them.
+/// The stages in the order in which a node passes them.
 const STAGES: [&str; 5] = ["create", "create-links", "configure", "healthy", "exit"];
 
 /// The commands of a node's stages, in their order. Those for the machine are left out.
@@ -25,7 +25,7 @@ fn of_stage(name: &str, stage: &Yaml, notes: &mut Notes) -> Vec<Lined> {
         notes.add(wait.line, format!("node {name}: {message}"));
     }
     let Some(exec) = stage.get("exec") else { return Vec::new() };
-    // The form before containerlab 0.59 has the phase as a key.
+    // The form from before containerlab 0.59 has the phase as a key.
     let old = |phase: &str| exec.get(phase).map_or(&[][..], Yaml::items).iter();
     let mut found: Vec<Lined> = old("on-enter")
         .chain(old("on-exit"))

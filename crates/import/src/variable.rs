@@ -3,7 +3,7 @@
 use crate::Notes;
 
 /// Replaces `$NAME`, `${NAME}` and `${NAME:=DEFAULT}` as containerlab does. An unset variable
-/// without a default remains unchanged, as a shell may set it; `$$` is a dollar sign.
+/// without a default remains unchanged, because a shell may set it; `$$` is a dollar sign.
 pub(crate) fn expand(
     text: &str,
     environment: impl Fn(&str) -> Option<String>,

@@ -34,7 +34,7 @@ impl Node {
         matches!(self.value, Value::Map(_))
     }
 
-    /// Keys and values of a mapping; nothing else has any.
+    /// Keys and values of a mapping; empty for other values.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&str, &Node)> {
         let entries = match &self.value {
             Value::Map(entries) => entries.as_slice(),
@@ -43,7 +43,7 @@ impl Node {
         entries.iter().map(|(key, value)| (key.as_str(), value))
     }
 
-    /// The entries of a list; nothing else has any.
+    /// The entries of a list; empty for other values.
     pub(crate) fn items(&self) -> &[Node] {
         match &self.value {
             Value::List(items) => items,
@@ -69,7 +69,8 @@ pub(crate) fn parse(text: &str) -> Result<Node, ImportError> {
     Ok(node(spanned, text))
 }
 
-/// A value in the parser's form: the source text has the characters of numbers and truth values.
+/// A value in the parser's form. The characters of numbers and truth values are taken from the
+/// source text.
 enum Parsed {
     Null,
     Text(String),
@@ -106,7 +107,8 @@ fn node(spanned: Spanned<Parsed>, text: &str) -> Node {
         (None, Parsed::Map(entries)) => {
             let entry = |(key, value): (Spanned<Parsed>, Spanned<Parsed>)| {
                 let name = scalar(&key, text)?;
-                // A note names the line of the key: a block's first line may be far below it.
+                // A note names the line of the key, because a block's first line may be far below
+                // it.
                 Some((name, Node { line: key.referenced.line(), ..node(value, text) }))
             };
             Value::Map(entries.into_iter().filter_map(entry).collect())

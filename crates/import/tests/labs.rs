@@ -1,4 +1,4 @@
-//! Typical topologies become configurations that Europa accepts, and a note names each omitted part
+//! Typical topologies become configurations that Europa accepts. A note names each omitted part
 //! with its line.
 
 use std::path::Path;
@@ -31,7 +31,7 @@ fn file<'a>(router: &'a Router, path: &str) -> &'a str {
     text.map_or("", |text| text.as_str())
 }
 
-/// Checks that each expected note exists: its line's text and words of its message.
+/// Checks that each expected note exists: the text of its line, and words of its message.
 fn notes(name: &str, imported: &Imported, wanted: &[(&str, &str)]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/labs");
     let text = std::fs::read_to_string(folder.join(name)).expect("a topology");
@@ -105,6 +105,8 @@ fn a_bridge_and_what_goes_with_containers() {
     let sysctls: Vec<&str> = client.sysctls.0.iter().map(|(name, _)| &*name.value).collect();
     assert!(sysctls.len() == 2 && sysctls.contains(&"net.ipv4.ip_forward"), "{sysctls:?}");
     assert_eq!(client.run.len(), 1, "ethtool is run");
+    let command: Vec<&str> = server.command.iter().map(|word| word.as_str()).collect();
+    assert_eq!(command, ["sleep", "infinity"]);
     notes(
         name,
         &imported,
@@ -112,7 +114,6 @@ fn a_bridge_and_what_goes_with_containers() {
             ("web_server:", "no file is given for images"),
             ("web_server:", "is called web-server"),
             ("ports:", "no published ports"),
-            ("cmd:", "an image's command is not replaced"),
             ("kernel.msgmax", "belongs to the whole machine"),
         ],
     );
@@ -202,7 +203,8 @@ fn what_is_no_topology_is_told() {
     }
 }
 
-/// The YAML of a lab with one Linux node, whose `exec` has these lines, and one with FRR's files.
+/// The YAML of a lab with two Linux nodes: the `exec` of one has these lines, and the other has
+/// FRR's files.
 fn lab(exec: &[&str]) -> String {
     let lines: String = exec.iter().map(|line| format!("        - {line}\n")).collect();
     let text = format!(
@@ -248,7 +250,7 @@ fn lines_that_depend_on_others_keep_their_order() {
                 "ip route add default via 10.0.0.2 dev br0",
             ],
         ),
-        // A next hop behind an address that is added later.
+        // The next hop needs an address that is added later.
         (&["ip route add default via 10.9.0.2"], &[], &["ip route add default via 10.9.0.2"]),
         (
             &["sysctl -w net.ipv4.tcp_ecn=1", "ip addr add 10.0.0.1/24 dev eth1"],
@@ -278,7 +280,7 @@ fn nodes_are_what_containers_would_be() {
     );
 }
 
-/// The import of a topology in `/labs`, whose YAML Europa reads.
+/// The import of a topology in `/labs`; Europa can read its YAML.
 fn imported(text: &str) -> Imported {
     let imported = containerlab(text, Path::new("/labs"), |_| None, |_| None).expect("a topology");
     let source = Source { path: "lab.yaml".into(), text: imported.yaml.clone() };
@@ -391,5 +393,64 @@ fn commands_of_stages_come_before_exec() {
         ["`wait-for`: all nodes", "\"reboot\": a command for the machine", "no stage \"other\""]
     {
         assert!(told.iter().any(|note| note.contains(wanted)), "{wanted}: {told:?}");
+    }
+}
+
+#[test]
+fn commands_users_and_names_of_containers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("a.env"), "# own\nA=1\nexport B=\"two words\"\nC=3\n")
+        .expect("a file");
+    let text = r#"
+name: it
+topology:
+  nodes:
+    a:
+      kind: linux
+      image: one
+      entrypoint: /bin/sh -c
+      cmd: "echo 'a b' $$HOME"
+      user: web:www
+      env: {C: own}
+      env-files: [a.env, none.env]
+      extra-hosts: ["db:10.0.0.2", "six:2001:db8::6", "wrong"]
+      dns: {servers: [10.0.0.53], search: [lab.example]}
+    b: {kind: linux, image: two, cmd: "--flag 'x", user: web}
+    c: {kind: linux, image: two, cmd: --flag}
+  links:
+    - endpoints: ["a:eth1", "b:eth1"]
+    - endpoints: ["c:eth1", "b:eth2"]
+"#;
+    let images = |name: &str| (name == "one").then(|| folder.path().join("one.tar"));
+    let imported = containerlab(text, folder.path(), |_| None, images).expect("a lab");
+    let source = Source { path: "it".into(), text: imported.yaml.clone() };
+    let documents = parse(&[source]).unwrap_or_else(|all| panic!("{}", all.render(false)));
+    let [a, b, c] = documents.hosts.as_slice() else { panic!("three hosts") };
+    let words = |words: &[europa_api::At<String>]| -> Vec<String> {
+        words.iter().map(|word| word.value.clone()).collect()
+    };
+    assert_eq!(words(&a.entrypoint), ["/bin/sh", "-c"]);
+    assert_eq!(words(&a.command), ["echo", "a b", "$HOME"]);
+    assert_eq!(a.user.as_ref().map(|user| user.as_str()), Some("web:www"));
+    let env: Vec<String> = a.env.0.iter().map(|(n, v)| format!("{n}={v}")).collect();
+    assert_eq!(env, ["A=1", "B=two words", "C=own"]);
+    assert_eq!(
+        words(&a.run),
+        [
+            "echo '10.0.0.2 db' >> /etc/hosts",
+            "echo '2001:db8::6 six' >> /etc/hosts",
+            "printf '%s\\n' 'nameserver 10.0.0.53' 'search lab.example' > /etc/resolv.conf",
+        ]
+    );
+    assert!(b.command.is_empty() && b.user.is_none(), "{b:?}");
+    assert!(c.command.is_empty(), "{c:?}");
+    let said: Vec<&str> = imported.notes.iter().map(|note| note.message.as_str()).collect();
+    for words in [
+        "none.env",
+        "\"wrong\" is no NAME:ADDRESS",
+        "node b: `cmd` has a quote that does not end",
+        "node c: `cmd` has options for the program of an image",
+    ] {
+        assert!(said.iter().any(|message| message.contains(words)), "{words}: {said:#?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Messages between a router's fast path and the signaller of its slice.
 //!
 //! Either side may be hostile: numbers are checked where they are used. Interfaces are numbered
-//! among the router's interfaces with signalling, in the order of its document.
+//! within the router's interfaces with signalling, in the order of its document.
 
 use std::net::IpAddr;
 
@@ -30,7 +30,7 @@ pub struct Hop {
     pub interface: u32,
     /// The neighbour behind it.
     pub via: IpAddr,
-    /// The label that they get; 3 takes the top label off.
+    /// The label that the packets get; 3 removes the top label.
     pub label: u32,
 }
 
@@ -41,8 +41,8 @@ pub struct Entry {
     pub incoming: Option<u32>,
     /// The next hop; `None` at the tail.
     pub outgoing: Option<Hop>,
-    /// r, b and p of the token bucket that is reserved: bytes a second, bytes, bytes a second (0: no
-    /// bound).
+    /// The token bucket that is reserved: r, b and p, which are bytes a second, bytes, and bytes a
+    /// second (0: no limit).
     pub bucket: [f64; 3],
     /// Smallest and largest packet (m and M), in bytes.
     pub sizes: [u32; 2],
@@ -82,13 +82,13 @@ pub enum WhileDown {
 pub struct Head {
     /// The flow's name.
     pub name: String,
-    /// Destinations whose packets are the flow's.
+    /// Destinations whose packets belong to the flow.
     pub prefixes: Vec<IpNet>,
     /// The LSP that carries its packets, if one is up.
     pub lsp: Option<LspId>,
-    /// The treatment of its packets without an LSP.
+    /// The treatment of the flow's packets without an LSP.
     pub while_down: WhileDown,
-    /// Its limits: bytes a second (0: no limit), and bytes of a burst.
+    /// The flow's limits: bytes a second (0: no limit), and bytes of a burst.
     pub police: [f64; 2],
 }
 
@@ -97,8 +97,8 @@ pub struct Head {
 pub enum ToRouter {
     /// Send this.
     Send(Datagram),
-    /// Set an LSP's entry, replacing a former one; answered with [`FromRouter::Programmed`] if it
-    /// has a ticket.
+    /// Sets an LSP's entry, and replaces a former one. If it has a ticket, the answer is
+    /// [`FromRouter::Programmed`].
     Program {
         /// Returned with the answer.
         ticket: Option<u64>,
@@ -107,7 +107,7 @@ pub enum ToRouter {
         /// Its entry; `None` removes it.
         entry: Option<Entry>,
     },
-    /// Replace the flows that begin here.
+    /// Replaces the flows that begin at this router.
     Heads(Vec<Head>),
 }
 

@@ -11,7 +11,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// A full bucket. Numbers that make no sense count as 0.
+    /// A full bucket. Invalid numbers count as 0.
     pub fn new(bytes_per_second: f64, depth_bytes: f64, now_ns: u64) -> Self {
         let sound = |number: f64| if number.is_finite() { number.max(0.0) } else { 0.0 };
         let depth = sound(depth_bytes);
@@ -27,7 +27,7 @@ impl Bucket {
         Self { tokens, ..new }
     }
 
-    /// Whether a packet conforms; its bytes are taken then.
+    /// Whether a packet conforms; if so, its bytes are taken from the bucket.
     #[inline(always)]
     pub fn take(&mut self, bytes: usize, now_ns: u64) -> bool {
         if self.rate == 0.0 {

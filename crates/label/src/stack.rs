@@ -1,6 +1,6 @@
 //! Label stack entries (RFC 3032), and the pipe and uniform models (RFC 3443, RFC 3270).
 
-/// The relation of the TTL and traffic class of a label to those of the packet below.
+/// How the TTL and traffic class of a label relate to those of the packet below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Model {
     /// The LSP counts as one hop for its payload, and does not change the payload's traffic class.
@@ -55,7 +55,7 @@ impl StackEntry {
             Model::Pipe => 255,
             Model::Uniform => ttl,
         };
-        // RFC 3270, section 3.3 leaves the mapping to the router: the class selector.
+        // RFC 3270, section 3.3 leaves the mapping to the router; this one uses the class selector.
         Self { label, class: dscp >> 3, is_bottom: true, ttl }
     }
 
@@ -74,7 +74,7 @@ impl StackEntry {
         match (model, self.ttl) {
             (_, 0 | 1) => None,
             (Model::Pipe, _) => Some(below),
-            // RFC 3443, section 5.4: it never rises, whatever the head did.
+            // RFC 3443, section 5.4: the TTL never rises, whatever the head did.
             (Model::Uniform, ttl) => Some(if ttl - 1 < below { ttl - 1 } else { below }),
         }
     }

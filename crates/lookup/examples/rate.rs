@@ -4,8 +4,9 @@
 //! cargo run --release -p europa-lookup --example rate FILE.gz
 //! ```
 //!
-//! The file has one prefix a line, IPv4 or IPv6 or both. "chained" makes each address depend on the
-//! former answer (latency); "one by one" and "batch" do not. Figures are medians of five runs.
+//! The file has one prefix a line, IPv4 or IPv6 or both. In "chained" each address depends on the
+//! former answer (latency); in "one by one" and "batch" it does not. Figures are medians of five
+//! runs.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -39,7 +40,7 @@ fn rates<T: RouteTable>(table: &T, what: &str, addresses: &[T::Address]) {
         let mut at = 0;
         for step in 0..ADDRESSES {
             let next_hop = table.lookup(addresses[at]).map_or(0, NextHop::get);
-            // Depends on the answer, but is always the next.
+            // The index depends on the answer, but is always the next one.
             at = (step + 1 + usize::from(next_hop >> 15)) % ADDRESSES;
         }
         black_box(at);
@@ -74,7 +75,7 @@ fn fill<T: RouteTable>(mut table: T, routes: &[(T::Prefix, NextHop)]) -> T {
     table
 }
 
-/// Removes a thousandth of the routes and puts it back.
+/// Removes a thousandth of the routes and adds them again.
 fn update<T: RouteTable>(table: &mut T, routes: &[(T::Prefix, NextHop)]) {
     let some: Vec<_> = routes.iter().step_by(1000).collect();
     let (mut longest, start) = (0.0f64, Instant::now());

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// The default route's next hop, which applies if an entry is 0, and a 48-bit count of its changes
-/// above it.
+/// The default route's next hop, which applies if an entry is 0. The upper 48 bits count its
+/// changes.
 pub struct DefaultRoute(AtomicU64);
 
 impl DefaultRoute {
@@ -23,8 +23,8 @@ impl DefaultRoute {
         self.0.store(changes.wrapping_add(1) << 16 | u64::from(hop), Ordering::Release);
     }
 
-    /// Does a look-up. Returns whether the default route was the same during it: if not, its next
-    /// hop may have replaced a more specific route that was removed meanwhile.
+    /// Does a look-up. Returns whether the default route stayed the same during it. If not, its
+    /// next hop may have replaced a more specific route that was removed meanwhile.
     #[inline(always)]
     pub(crate) fn stayed(&self, look: impl FnOnce()) -> bool {
         let before = self.0.load(Ordering::Acquire);

@@ -28,12 +28,12 @@ const GROUP: u16 = 0x8000;
 ///
 /// The first 24 bits of an address index a table of 2^24 entries of two bytes. An entry is a next
 /// hop, 0 for none, or the number of a group of 256 entries for the last byte. The default route is
-/// stored separately and replaces 0, so that it takes no entry and its change costs nothing.
+/// stored separately and replaces 0, so it needs no entry, and its change touches none.
 ///
-/// That takes 48 MiB of address space; resident is at most 32 MiB and 512 bytes for each /24 with
-/// longer routes, up to 32768 of them. With few routes only the pages under them are resident (a
-/// /16 covers 512 bytes), and look-ups to few destinations stay in the first cache. Before its
-/// 128th route a table has none of this, and takes two kilobytes.
+/// This takes 48 MiB of address space. At most 32 MiB are resident, plus 512 bytes for each /24
+/// with longer routes, up to 32768 of them. With few routes only the pages under them are resident
+/// (a /16 covers 512 bytes), and look-ups to few destinations stay in the first-level cache. A
+/// table that has never had more than 127 routes has none of this, and takes two kilobytes.
 ///
 /// A change costs time in proportion to the /24s that its prefix covers and the routes inside it; a
 /// change of the default route costs nothing.
@@ -57,7 +57,7 @@ pub struct Tables {
 /// Which groups are in use.
 struct Groups {
     free: Free<u16>,
-    /// Groups from here on were never used.
+    /// Groups with this number or a higher one were never used.
     fresh: u16,
 }
 
@@ -124,8 +124,8 @@ impl Entries for Tables {
     #[inline]
     fn entries(&self, addresses: &[u32], next_hops: &mut [u16]) {
         let default = self.default.hop();
-        // All loads of the first table before any use of one, so that their misses
-        // overlap whatever the branches below guess.
+        // All loads of the first table come before any use of one. So their misses overlap even if
+        // branches below are mispredicted.
         let mut all = 0;
         for (next_hop, &address) in next_hops.iter_mut().zip(addresses) {
             let entry = self.first(address).load(Ordering::Acquire);

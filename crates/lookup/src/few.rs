@@ -1,18 +1,18 @@
-//! Few routes: the address space cut where answers change, in arrays of a kilobyte.
+//! Few routes: the address space is divided where answers change, in arrays of a kilobyte.
 
 use prefix_trie::Prefix;
 
 use crate::NextHop;
 use crate::routes::{Address, Routes};
 
-/// Most routes: each begins and ends a stretch at most.
+/// Most routes: each adds at most two boundaries.
 pub(crate) const MOST: usize = 127;
 const PLACES: usize = 256;
 
 /// Ranges of addresses with one answer each, in ascending order.
 ///
-/// In the large form, a table of a few routes would use pages all over its arrays: `builtin:
-/// ipv4`'s reserved addresses alone take half a megabyte there. Here a look-up is a binary search
+/// In the large form, a table of a few routes would use pages throughout its arrays: the reserved
+/// addresses of `builtin: ipv4` alone take half a megabyte there. Here a look-up is a binary search
 /// without branches, in the first-level cache.
 #[derive(Clone)]
 pub(crate) struct Few<A> {
@@ -40,7 +40,7 @@ where
 
     fn fill(&mut self, stretches: &[(A, u16)]) {
         let last = stretches.last().map_or(0, |(_, hop)| *hop);
-        // The last address is in the last stretch, whichever of these places it finds.
+        // The last address belongs to the last range, whichever of these places the search finds.
         let rest = std::iter::repeat((A::LAST, last));
         let places = self.starts.iter_mut().zip(self.hops.iter_mut());
         for ((start, hop), stretch) in places.zip(stretches.iter().copied().chain(rest)) {
@@ -49,7 +49,7 @@ where
         self.half = stretches.len().next_power_of_two() / 2;
     }
 
-    /// Answers as these routes, [`MOST`] at most, have them.
+    /// Computes the ranges of these routes, [`MOST`] at most.
     pub(crate) fn renew(&mut self, routes: &Routes<A>) {
         let mut stretches = Stretches(Vec::with_capacity(2 * routes.len() + 1));
         stretches.begin(A::FIRST, 0);

@@ -2,10 +2,10 @@
 //! reader that could have reached it has passed a quiescent state.
 //!
 //! Quiescent states (McKenney and Slingwine: Read-Copy Update, 1998). The writer numbers the
-//! objects that it releases. A reader copies the last number whenever it holds no reference, once a
-//! batch: this costs a load, and a store if there is a new number. An object is free once all
-//! readers have copied its number or a later one. A resting reader delays nothing; its next batch
-//! costs a fence. The writer only checks, and never waits.
+//! objects that it releases. Whenever a reader holds no reference, once a batch, it copies the last
+//! number. This costs a load, and a store if the number is new. An object is free once all readers
+//! have copied its number or a later one. A resting reader delays nothing; its next batch costs a
+//! fence. The writer only checks, and never waits.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Pass {
     /// The reader holds no references now, and continues to read.
     #[inline]
     pub(crate) fn pass(&mut self) {
-        // Acquire: a thread that reads a number no longer finds the entry behind it.
+        // Acquire: a thread that has read a number can no longer find the released entry.
         let last = self.last.0.load(Ordering::Acquire);
         let own = self.own.0.load(Ordering::Relaxed);
         if own == last {
@@ -48,13 +48,13 @@ impl Pass {
         // Release: earlier reads are complete before the writer sees this.
         self.own.0.store(last, Ordering::Release);
         if own == RESTS {
-            // Either the writer sees a reader's mark, or this reader sees the writer's stores from
-            // before its check (see `Readers::passed`).
+            // Either the writer sees this reader's mark, or this reader sees the stores that the
+            // writer made before its check (see `Readers::passed`).
             fence(Ordering::SeqCst);
         }
     }
 
-    /// The reader holds nothing, and will not look until it has passed again.
+    /// The reader holds no references, and does no look-up until it has passed again.
     pub(crate) fn rest(&mut self) {
         self.own.0.store(RESTS, Ordering::Release);
     }
@@ -94,7 +94,7 @@ impl Readers {
 
     /// The highest number that all readers have passed.
     fn passed(&mut self) -> u64 {
-        // A reader that ended cleared its mark last.
+        // A reader clears its mark before it ends.
         self.marks.retain(|mark| Arc::strong_count(mark) > 1);
         fence(Ordering::SeqCst);
         let numbers = self.marks.iter().map(|mark| mark.0.load(Ordering::Acquire));
@@ -188,15 +188,14 @@ mod model {
     /// The mark of a place in use by another reader.
     const FOREIGN: u16 = 9;
 
-    /// An entry of a table, and the place that it leads to at first.
+    /// An entry of a table, and the place to which it leads at first.
     struct Memory {
         entry: AtomicU16,
         place: AtomicU16,
     }
 
     impl Memory {
-        /// A writer that frees the place and uses it again as soon as possible, beside such a
-        /// reader.
+        /// A reader of the entry and its place.
         fn look(&self) {
             if self.entry.load(Ordering::Acquire) & PLACE != 0 {
                 assert_ne!(self.place.load(Ordering::Relaxed), FOREIGN);
@@ -204,7 +203,8 @@ mod model {
         }
     }
 
-    /// A writer that drops the place and uses it again as soon as it may, beside such a reader.
+    /// Runs such a reader beside a writer that removes the place and uses it again as soon as it
+    /// may.
     fn check(read: fn(&mut Pass, &Memory)) {
         loom::model(move || {
             let memory = Memory { entry: AtomicU16::new(PLACE), place: AtomicU16::new(1) };

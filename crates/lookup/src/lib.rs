@@ -1,12 +1,12 @@
 //! Route look-up: DIR-24-8 for IPv4, a multibit trie for IPv6.
 //!
-//! Both tables have the methods of [`RouteTable`] and are built alike: a [`prefix_trie::PrefixMap`]
-//! has the given routes. Look-ups use arrays of small integers, in which every answer is
-//! precomputed. A change touches only the entries of its prefix that no more specific route covers,
-//! and gives each of them its new answer in one store.
+//! Both tables have the methods of [`RouteTable`] and the same structure: a
+//! [`prefix_trie::PrefixMap`] holds the given routes, and look-ups use arrays of small integers, in
+//! which every answer is precomputed. A change touches only the entries of its prefix that no more
+//! specific route covers. Each of them gets its new answer in one store.
 //!
 //! The arrays are allocated once, zeroed, at their full size: pages that no route touches cost
-//! address space only, and no entry ever moves. A table of up to 127 routes has no arrays, but
+//! address space only, and no entry ever moves. A table of up to 127 routes has no arrays. It has
 //! ranges of addresses in two kilobytes (`few.rs`), which every change recomputes. A table that has
 //! become large stays large.
 //!
@@ -14,11 +14,11 @@
 //!
 //! A table has one owner, which changes it, and any number of [readers](Reader) on other threads
 //! ([`RouteTable::reader`]). Entries of the arrays are atomics (plain loads on x86), nodes are
-//! filled before they are published, and one store changes an address's answer. Readers repeat a
-//! look-up that the default route answers if it has changed during the look-up. A freed group or
-//! node waits until no reader can hold its number (`grace.rs`, checked with loom); few routes are
-//! published as a whole (`shared.rs`). Owner and readers never wait for each other, and a table
-//! without readers has no such cost.
+//! filled before they are published, and one store changes an address's answer. A reader repeats a
+//! look-up if the default route answered it and has changed during it. A freed group or node waits
+//! until no reader can hold its number (`grace.rs`, checked with loom). Few routes are published as
+//! a whole (`shared.rs`). Owner and readers never wait for each other, and a table without readers
+//! has no such cost.
 
 // Under loom, only the grace period is compiled.
 #[cfg_attr(loom, allow(dead_code, unreachable_pub))]
@@ -73,7 +73,7 @@ pub trait RouteTable {
     type Address: Copy;
     /// A prefix.
     type Prefix: Copy;
-    /// The data that look-ups read where there are many routes.
+    /// The data that look-ups use in a table of many routes.
     type Arrays: table::Arrays<Address = Self::Address>;
 
     /// Adds a route, or changes its next hop. Returns the former one.
@@ -89,15 +89,15 @@ pub trait RouteTable {
     /// Next hop of exactly this route.
     fn get(&self, prefix: Self::Prefix) -> Option<NextHop>;
 
-    /// Next hop of the longest prefix that holds `address`.
+    /// Next hop of the longest prefix that contains `address`.
     fn lookup(&self, address: Self::Address) -> Option<NextHop>;
 
-    /// Next hops of many addresses, 0 without a route: `next_hops[i]` is that of `addresses[i]`;
-    /// the rest of the longer slice is ignored. The loads of different addresses overlap, so that a
+    /// Next hops of many addresses, 0 without a route: `next_hops[i]` is that of `addresses[i]`.
+    /// The rest of the longer slice is ignored. The loads of different addresses overlap, so a
     /// batch costs a fraction of single look-ups. Use 32 to 256 addresses.
     fn lookup_batch(&self, addresses: &[Self::Address], next_hops: &mut [u16]);
 
-    /// One more reader, for any thread. When the table is dropped, it keeps the last routes.
+    /// Makes a reader, for any thread. When the table is dropped, the reader keeps the last routes.
     fn reader(&mut self) -> Reader<Self::Arrays>;
 
     /// Number of routes.

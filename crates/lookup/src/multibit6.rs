@@ -17,28 +17,28 @@ use crate::table::{Arrays, Entries, Table};
 const ROOT_BITS: u32 = 24;
 const ROOT: usize = 1 << ROOT_BITS;
 
-/// Index bits of a node above bit 64. In a full table three such nodes answer a /48; half as many
-/// bits need twice the loads and a sixth of the memory.
+/// Index bits of a node above bit 64. In a full table a /48 is found by three such nodes. Half as
+/// many bits would need twice the loads and a sixth of the memory.
 const UPPER_BITS: u32 = 8;
-/// Index bits of a node below. Routes are sparse there; a node is one cache line.
+/// Index bits of a node below bit 64. Routes are sparse there; a node is one cache line.
 const LOWER_BITS: u32 = 4;
 
-/// Flag: the other 31 bits of an entry are the place of a node.
+/// Flag: the other 31 bits of an entry are the index of a node.
 const NODE: u32 = 1 << 31;
 
 /// Number of addresses whose root entries a batch loads before it continues with them.
 const LANES: usize = 32;
 
-/// Longest prefix match for IPv6: by a trie; with up to 127 routes, by a short search.
+/// Longest prefix match for IPv6: a trie; with up to 127 routes, a short search.
 ///
-/// The first 24 bits of an address index the root, each further 8 bits up to bit 64, then each 4
-/// bits, a node. An entry is a node or the answer, so that a /32 takes two loads, a /48 four, a /64
-/// six. The default route is stored separately, as in [`crate::Dir24`].
+/// The first 24 bits of an address index the root. Up to bit 64, each further 8 bits index a node;
+/// after that, each 4 bits do. An entry is a node or the answer, so a /32 needs two loads, a /48
+/// four, a /64 six. The default route is stored separately, as in [`crate::Dir24`].
 ///
-/// A full Internet table (160 thousand routes) takes 38 thousand nodes of 1 KiB; look-ups touch 6
-/// MiB of them. A lone host route far from all others takes 5 KiB + 1 KiB. Room for nodes is
-/// reserved with the root; pages that no node has used cost nothing. Before its 128th route a table
-/// has none of this, and takes five kilobytes.
+/// A full Internet table (160 thousand routes) needs 38 thousand nodes of 1 KiB; look-ups touch 6
+/// MiB of them. A single host route far from all others needs 5 KiB + 1 KiB. Room for nodes is
+/// reserved with the root; pages that no node has used cost nothing. A table that has never had
+/// more than 127 routes has none of this, and takes five kilobytes.
 ///
 /// A change costs time in proportion to the entries that its prefix covers and the routes inside
 /// it.
@@ -48,7 +48,7 @@ pub type Multibit6 = Table<Many>;
 pub struct Many {
     trie: Arc<Trie>,
     places: Places,
-    /// Pages of the root. All memory of nodes that were ever used counts.
+    /// Pages of the root. For nodes, all memory that was ever used counts.
     pages: Pages,
     node_pages: Pages,
 }
@@ -61,16 +61,16 @@ pub struct Trie {
     default: DefaultRoute,
 }
 
-/// Which places in `Trie::nodes` are in use.
+/// The places in `Trie::nodes` that are in use.
 struct Places {
     free_upper: Free<u32>,
     free_lower: Free<u32>,
-    /// Entries from here on were never used.
+    /// Entries with this index or a higher one were never used.
     fresh: usize,
     end: usize,
 }
 
-/// A node, or the root: where it is and which bits index it.
+/// A node, or the root: its place, and the bits that index it.
 #[derive(Clone, Copy)]
 struct Node {
     place: u32,
@@ -95,7 +95,7 @@ impl Node {
         128 - self.depth - self.bits()
     }
 
-    /// The node behind this entry of this node, if it is one.
+    /// The node behind this entry of this node; `None` if the entry is an answer.
     fn child(self, entry: u32) -> Option<Self> {
         let depth = self.depth + self.bits();
         (entry & NODE != 0).then_some(Self { place: entry & !NODE, depth })
@@ -155,7 +155,7 @@ impl Trie {
         }
     }
 
-    /// One step down from an entry that is a node: returns its entry for this slot.
+    /// One step down from an entry that is a node: returns the node's entry with index `slot`.
     #[inline]
     fn step(&self, entry: u32, slot: usize) -> u32 {
         match self.nodes.get((entry & !NODE) as usize + slot) {
@@ -170,10 +170,10 @@ impl Trie {
         self.root[(address >> (128 - ROOT_BITS)) as usize].load(Ordering::Acquire)
     }
 
-    /// The answer for `address` below its root entry: 0 for none.
+    /// The answer for `address` below its root entry; 0 if none.
     #[inline]
     fn answer(&self, mut entry: u32, address: u128) -> u16 {
-        // At most five nodes above bit 64 and sixteen below.
+        // There are at most five nodes above bit 64 and sixteen below.
         let mut depth = ROOT_BITS;
         let mut upper = ((address >> 64) as u64) << ROOT_BITS;
         while entry & NODE != 0 && depth < 64 {
@@ -204,8 +204,8 @@ impl Entries for Trie {
         let default = self.default.hop();
         let batches = addresses.chunks(LANES).zip(next_hops.chunks_mut(LANES));
         for (addresses, next_hops) in batches {
-            // All loads of the root before any use of one, so that their misses
-            // overlap whatever the branches below guess.
+            // All loads of the root come before any use of one. So their misses overlap even if
+            // branches below are mispredicted.
             let mut entries = [0; LANES];
             for (entry, &address) in entries.iter_mut().zip(addresses) {
                 *entry = self.root_entry(address);
@@ -227,7 +227,7 @@ impl Many {
     fn with_capacity(nodes: usize) -> Self {
         let root = <[AtomicU32; ROOT]>::new_box_zeroed()
             .unwrap_or_else(|_| handle_alloc_error(Layout::new::<[AtomicU32; ROOT]>()));
-        // One line more, so that nodes can start at a cache line: an allocator aligns to 16 bytes,
+        // One extra line, so that nodes can start at a cache line: an allocator aligns to 16 bytes,
         // and then a node of one line would cross two.
         const LINE: usize = 64 / size_of::<AtomicU32>();
         let length = nodes.saturating_mul(1 << UPPER_BITS).saturating_add(LINE);
@@ -241,7 +241,7 @@ impl Many {
         Self { trie, places, pages: pages(ROOT), node_pages: pages(length) }
     }
 
-    /// Frees a node that nothing points to, and all below it.
+    /// Frees a node without references, and all nodes below it.
     fn free(&mut self, node: Node, readers: &mut Readers) {
         for slot in 0..1 << node.bits() {
             let inner = self.trie.nodes.get(node.place as usize + slot);
@@ -272,7 +272,7 @@ impl Arrays for Many {
         &self.trie
     }
 
-    /// Adds nodes down to the level where `prefix` is made of whole entries.
+    /// Adds nodes down to the level where `prefix` consists of whole entries.
     fn make_way(
         &mut self,
         routes: &Routes<u128>,
@@ -356,8 +356,8 @@ impl Multibit6 {
     /// Room for nodes that tables reserve when they become large: 64 MiB.
     pub const DEFAULT_CAPACITY: usize = 1 << 16;
 
-    /// An empty table with its arrays and room for this many nodes of 1 KiB; a node above bit 64
-    /// takes one, a node below a sixteenth.
+    /// An empty table with its arrays and room for this many nodes of 1 KiB. A node above bit 64
+    /// needs one; a node below it needs a sixteenth.
     ///
     /// # Panics
     /// If there is no memory for it.
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn a_full_table_says_so_and_keeps_its_answers() {
-        // Room for three nodes above bit 64: one /48, and not a /56.
+        // Room for three nodes above bit 64: enough for a /48, too little for a /56.
         let mut table = Multibit6::with_capacity(3);
         let address = prefix("2001:db8::/128").addr().into();
         table.insert(prefix("2001:db8::/32"), hop(1)).unwrap();

@@ -26,7 +26,7 @@ impl NextHop {
         self.0.get()
     }
 
-    /// The next hop of a table's entry; `None` for 0. An entry has only valid numbers and 0.
+    /// The next hop in a table's entry; `None` for 0. Entries contain only valid numbers and 0.
     #[inline]
     pub(crate) fn from_entry(entry: u16) -> Option<Self> {
         NonZeroU16::new(entry).map(Self)

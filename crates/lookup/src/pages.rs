@@ -4,7 +4,7 @@ use europa_pool::account;
 
 const PAGE_BYTES: usize = 4096;
 
-/// Pages of an array that have been written to. They count for the router that wrote them until the
+/// Pages of an array that have been written. They count for the router that wrote them until the
 /// array is freed. So a table of routes counts with its real size if routers share a process.
 pub(crate) struct Pages {
     seen: Box<[u64]>,
@@ -12,13 +12,13 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// No page of an array of this many bytes.
+    /// No page yet, of an array of this many bytes.
     pub(crate) fn of(bytes: usize) -> Self {
         let words = bytes.div_ceil(PAGE_BYTES).div_ceil(64);
         Self { seen: vec![0; words].into_boxed_slice(), count: 0 }
     }
 
-    /// Bytes from `first` to `last` are written to.
+    /// Counts the pages of bytes `first` to `last`, which are about to be written.
     pub(crate) fn touch(&mut self, first: usize, last: usize) {
         let before = self.count;
         for page in first / PAGE_BYTES..=last / PAGE_BYTES {

@@ -9,17 +9,17 @@ use crate::NextHop;
 pub trait Address: Copy + Ord + Send + Sync + 'static {
     /// A prefix of such addresses.
     type Prefix: Copy;
-    /// A prefix as first address and length in bits.
+    /// A prefix as its first address and its length in bits.
     fn pair(prefix: Self::Prefix) -> (Self, u8);
-    /// The prefix of address and length.
+    /// The prefix with this address and length.
     fn prefix(pair: (Self, u8)) -> Option<Self::Prefix>;
     /// The lowest address.
     const FIRST: Self;
     /// The highest address.
     const LAST: Self;
-    /// The last address of the prefix of `len` bits that starts here.
+    /// The last address of the prefix of `len` bits that starts at this address.
     fn last(self, len: u8) -> Self;
-    /// The first address of the prefix of `len` bits that contains this one.
+    /// The first address of the prefix of `len` bits that contains this address.
     fn first(self, len: u8) -> Self;
     /// The next address, if there is one.
     fn after(self) -> Option<Self>;
@@ -107,8 +107,8 @@ where
     }
 
     /// Entry for addresses in `prefix` that have no route inside it: the next hop of the longest
-    /// route that covers it. It is 0 without a route, or for the default route, which tables store
-    /// separately.
+    /// route that covers it. It is 0 without such a route, or if that is the default route, which
+    /// tables store separately.
     pub(crate) fn covering_entry(&self, prefix: (A, u8)) -> u16 {
         match self.map.get_lpm(&prefix) {
             Some(((_, len), next_hop)) if len > 0 => next_hop.get(),
@@ -118,7 +118,7 @@ where
 
     /// Whether `prefix` contains a longer route.
     pub(crate) fn has_longer(&self, prefix: (A, u8)) -> bool {
-        // At most the first is the prefix itself.
+        // At most the first one is the prefix itself.
         self.map.children(&prefix).take(2).any(|((_, len), _)| len > prefix.1)
     }
 

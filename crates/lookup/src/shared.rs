@@ -1,10 +1,10 @@
 //! A table that other threads read while its owner changes it.
 //!
 //! Readers share the arrays of many routes directly: one store changes an address's answer, and
-//! freed memory waits for its grace period (`grace.rs`). Few routes are replaced as a whole: the
-//! owner fills a copy that no reader uses and makes it the current one, so that a batch sees one
-//! state of the table. If readers use all copies, or a copy becomes too small, the table gets
-//! arrays, which readers get once they are filled.
+//! freed memory waits for its grace period (`grace.rs`). Few routes are replaced as a whole. The
+//! owner fills a copy that no reader uses and makes it the current one, so a batch sees one state
+//! of the table. If readers use all copies, or a copy becomes too small, the table gets arrays.
+//! Readers get these once they are filled.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, TryLockError};
@@ -66,7 +66,7 @@ impl<T: Arrays> Shared<T> {
                 TryLockError::Poisoned(copy) => Ok(PoisonError::into_inner(copy)),
                 TryLockError::WouldBlock => Err(()),
             });
-            // A copy that was replaced in the meantime may be in the process of being filled.
+            // A copy that was replaced in the meantime may be locked for filling.
             match copy {
                 Ok(copy) if self.current.load(Ordering::Acquire) == current => return copy,
                 _ => std::hint::spin_loop(),
@@ -81,7 +81,7 @@ impl<T: Arrays> Shared<T> {
 
 /// Access of another thread to a table, see [`crate::RouteTable::reader`].
 ///
-/// Memory that the table's owner frees is not used again before every reader has begun another
+/// If the table's owner frees memory, it is not used again before every reader has begun another
 /// batch, or [rests](Self::rest). A reader that does neither delays the reuse of free room, but no
 /// other thread.
 pub struct Reader<T: Arrays> {
@@ -94,8 +94,8 @@ impl<T: Arrays> Reader<T> {
         Self { pass, shared }
     }
 
-    /// The table for a batch of 32 to 256 look-ups. It has all earlier changes; later ones appear
-    /// at once or in the next batch.
+    /// The table for a batch of 32 to 256 look-ups. It contains all earlier changes; later ones
+    /// appear at once or in the next batch.
     #[inline]
     pub fn batch(&mut self) -> Batch<'_, T> {
         self.pass.pass();
@@ -146,7 +146,7 @@ impl<T: Arrays> Batch<'_, T> {
                 if many.default().stayed(|| many.entries(addresses, next_hops)) {
                     return;
                 }
-                // The default route does not change often enough to disturb each of these.
+                // The default route changes too rarely to disturb each of these look-ups.
                 for (next_hop, &address) in next_hops.iter_mut().zip(addresses) {
                     *next_hop = self.lookup(address).map_or(0, NextHop::get);
                 }
@@ -192,7 +192,7 @@ mod tests {
         for stays in [true, false] {
             drop(reader.batch());
             let mut last = Ok(None);
-            // Twice as many routes as there are groups, one at a time.
+            // Twice as many routes as groups, one at a time.
             for number in 0..1 << 16 {
                 if !stays && number % 1024 == 0 {
                     drop(reader.batch());

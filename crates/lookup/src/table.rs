@@ -11,7 +11,7 @@ use crate::routes::{Address, Routes};
 use crate::shared::{Reader, Shared};
 use crate::{NextHop, RouteTable, TableFull};
 
-/// The data that look-ups read if there are many routes.
+/// The data that look-ups use in a table of many routes.
 pub trait Entries: Send + Sync + 'static {
     /// Of the packets.
     type Address: Address;
@@ -26,7 +26,7 @@ pub trait Entries: Send + Sync + 'static {
     fn default(&self) -> &DefaultRoute;
 }
 
-/// The storage of a table with many routes: entries, and their users.
+/// The storage of a table with many routes: entries, and their administration.
 pub trait Arrays: Sized {
     /// Of the packets.
     type Address: Address;
@@ -39,7 +39,7 @@ pub trait Arrays: Sized {
     /// The data that look-ups read.
     fn entries(&self) -> &Arc<Self::Entries>;
 
-    /// Makes sure that a prefix can be painted.
+    /// Makes sure that the prefix consists of whole entries.
     fn make_way(
         &mut self,
         routes: &Routes<Self::Address>,
@@ -63,7 +63,7 @@ pub trait Arrays: Sized {
     ) where
         (Self::Address, u8): Prefix<R = Self::Address>;
 
-    /// Bytes that have memory behind them.
+    /// Number of bytes that occupy memory.
     fn memory_bytes(&self) -> usize;
 }
 
@@ -75,7 +75,7 @@ where
     routes: Routes<T::Address>,
     few: Few<T::Address>,
     pub(crate) many: Option<Box<T>>,
-    /// The entries of `many`, with one indirection less.
+    /// The entries of `many`, reached with one indirection less.
     pub(crate) entries: Option<Arc<T::Entries>>,
     readers: Readers,
     /// The readers' part, once there was a reader.
@@ -97,7 +97,7 @@ where
         Self { routes, few, many: many.map(Box::new), entries, readers, shared: None }
     }
 
-    /// Whether it has arrays for many routes, as after 127 of them it always has.
+    /// Whether it has arrays for many routes; once it has had more than 127 routes, it always has.
     pub fn is_large(&self) -> bool {
         self.many.is_some()
     }
@@ -175,7 +175,7 @@ where
                 many.paint(&self.routes, prefix, self.routes.covering_entry(prefix));
                 many.clear_way(&self.routes, prefix, &mut self.readers);
             }
-            // Arrays have room for as few routes as these.
+            // Arrays always have room for this few routes.
             None => drop(self.renew()),
         }
         Some(old)
@@ -190,7 +190,7 @@ where
         let Some(entries) = &self.entries else {
             return NextHop::from_entry(self.few.entry(address));
         };
-        // One call for both would cost the loop around it three more instructions.
+        // One call for both would need three more instructions in the surrounding loop.
         let (entry, default) = (entries.found(address), entries.default().hop());
         NextHop::from_entry(if entry == 0 { default } else { entry })
     }

@@ -1,4 +1,4 @@
-//! Both tables against a linear scan, through random changes.
+//! Compares both tables with a linear scan, through random changes.
 
 use europa_lookup::{Dir24, Multibit6, NextHop, RouteTable};
 use europa_packet::{Ipv4Prefix, Ipv6Prefix};
@@ -17,7 +17,7 @@ enum Change {
     RemoveOne(usize),
 }
 
-/// Routes that often cover each other: few bits vary, at all depths.
+/// Routes that often cover each other: they vary in few bits, at all depths.
 fn change(width: u8) -> impl Strategy<Value = Change> {
     let bits = prop_oneof![
         4 => (0u128..16, 0u128..4, 0u128..4).prop_map(move |(top, middle, low)| {
@@ -142,7 +142,7 @@ proptest! {
     }
 }
 
-/// Up to 150 routes and down to none: tables change their form in this range.
+/// Tables with between 0 and 150 routes: they change their form in this range.
 #[test]
 fn few_routes_become_many() {
     let mut runner = TestRunner::deterministic();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use europa_lookup::{Dir24, Multibit6, NextHop, RouteTable};
 use europa_packet::{Ipv4Prefix, Ipv6Prefix};
 
-/// First bits of an address at the left, and how many count.
+/// The first bits of an address, left-aligned, and their number.
 type Route = (u128, u8);
 /// A route that gets this next hop, or is removed.
 type Change = (Route, Option<u16>);
@@ -16,7 +16,7 @@ type Change = (Route, Option<u16>);
 const READERS: usize = 2;
 const BATCH: usize = 48;
 
-/// Numbers that look random and are the same every time (xorshift64*).
+/// Pseudo-random numbers that are the same in every run (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -32,7 +32,7 @@ fn mask(len: u8) -> u128 {
     !u128::MAX.checked_shr(len.into()).unwrap_or(0)
 }
 
-/// Changes that return to the first state, and a table's answers after each.
+/// Changes that return to the first state, and the answers of a table after each change.
 struct Cycle {
     changes: Vec<Change>,
     addresses: Vec<u128>,
@@ -41,7 +41,7 @@ struct Cycle {
 }
 
 impl Cycle {
-    /// At most this many routes at a time, in a few /24s.
+    /// Makes a cycle with at most this many routes at a time, in a few /24s.
     fn new(random: &mut Random, width: u8, steps: usize, routes: usize) -> Self {
         let mut table: HashMap<Route, u16> = HashMap::new();
         let mut there: Vec<Route> = Vec::new();
@@ -98,8 +98,8 @@ impl Cycle {
         cycle
     }
 
-    /// Each answer equals the table's after some of `first` to `last` changes; all of them after
-    /// the same, if it was seen as a whole.
+    /// Checks that each answer equals the table's answer after some number of changes from `first`
+    /// to `last`. If the table was seen as a whole, it must be the same number for all.
     fn check(&self, found: &[u16; BATCH], first: usize, last: usize, whole: bool) {
         let last = last.min(first + self.changes.len());
         let states = || (first..=last).map(|step| &self.answers[step % self.changes.len()]);
@@ -164,8 +164,8 @@ where
             for (route, hop) in &cycle.changes {
                 begun.store(step + 1, Ordering::SeqCst);
                 match hop.and_then(NextHop::new) {
-                    // Full until readers have passed a quiescent state: one of them may have no
-                    // core.
+                    // The table is full until readers have passed a quiescent state, and a reader
+                    // may have no core.
                     Some(hop) => {
                         while table.insert(prefix(*route), hop).is_err() {
                             std::thread::yield_now();
@@ -207,13 +207,13 @@ fn every_answer_is_an_old_or_a_new_one() {
         let table = if few { Dir24::new() } else { Dir24::for_many() };
         println!("IPv4: {} batches", run(table, &cycle, how, four, first));
         let cycle = Cycle::new(&mut random, 128, 600, routes);
-        // Room for little more than the routes, so that nodes are used again soon.
+        // Room for little more than the routes, so that nodes are soon used again.
         let table = if few { Multibit6::new() } else { Multibit6::with_capacity(700) };
         println!("IPv6: {} batches", run(table, &cycle, how, six, |bits| bits));
     }
 }
 
-/// Repeatedly, in the middle of a cycle that begins with an empty table.
+/// This happens repeatedly, in the middle of a cycle that begins with an empty table.
 #[test]
 fn tables_become_large_while_they_are_read() {
     let mut random = Random(2);

@@ -20,7 +20,7 @@ fn tables() -> Vec<Table> {
         if path.exists() {
             tables.push(common::read(&path).unwrap());
         } else {
-            // Not by a macro, as the test runner would hide its output.
+            // The message is not printed by a macro, because the test runner would hide that.
             let _ = writeln!(std::io::stderr(), "skipped: no {}", path.display());
         }
     }

@@ -1,12 +1,13 @@
 //! Measures how many frames of 64 bytes pass between two processes over memif, each on its own
-//! core: Europa's, and DPDK's testpmd if it is installed, in turns in the same run.
+//! core. Europa's processes and DPDK's testpmd, if it is installed, are measured alternately in the
+//! same run.
 //!
 //! ```text
 //! cargo run --release -p europa-memif --example memif_rate [SECONDS [ROUNDS]]
 //! ```
 //!
-//! Cases: *one way*, a source and a sink; *echo*, a source whose frames return. Roles: the sender
-//! is the client. testpmd's figures are its own port statistics of the receiving side.
+//! Cases: *one way* has a source and a sink; *echo* has a source whose frames return. The sender is
+//! the client. testpmd's figures are the port statistics of its receiving side.
 
 use std::error::Error;
 use std::path::Path;
@@ -23,8 +24,8 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const FRAME_BYTES: usize = 64;
 /// The default of testpmd.
 const BATCH: usize = 32;
-/// Distance of buffers. Not 2048, as in packet pools: then the first lines of all buffers would
-/// share a few places of the first-level cache.
+/// Distance between buffers. It is not 2048, as in packet pools, because then the first lines of
+/// all buffers would share a few places of the first-level cache.
 const ROOM: usize = 2112;
 const CASES: [Case; 2] = [Case::OneWay, Case::Echo];
 
@@ -210,7 +211,7 @@ fn buffers(room: &mut [[u8; ROOM]]) -> Vec<Buffer<'_>> {
     room.iter_mut().map(|bytes| Buffer { bytes, length: 0 }).collect()
 }
 
-/// Two testpmd; `None` if it is not installed. The first seconds do not count.
+/// Runs two testpmd; `None` if it is not installed. The first seconds do not count.
 fn testpmd_rate(case: Case, seconds: u64) -> Result<Option<f64>> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("memif.sock");
@@ -227,7 +228,7 @@ fn testpmd_rate(case: Case, seconds: u64) -> Result<Option<f64>> {
     let client = testpmd(&path, "client", client_mode, &folder.path().join("other"))?;
     std::thread::sleep(Duration::from_secs(seconds + 4));
     for mut child in [client, server] {
-        // It prints its results at a regular end.
+        // testpmd prints its results when it ends in order.
         kill(Pid::from_raw(child.id().try_into()?), signal::Signal::SIGINT)?;
         child.wait()?;
     }
@@ -243,7 +244,7 @@ fn testpmd_rate(case: Case, seconds: u64) -> Result<Option<f64>> {
     Ok(rates.get(rates.len() / 2).map(|rate| rate / 1e6))
 }
 
-/// Starts one; both its threads use the core that Europa's would use.
+/// Starts one testpmd; both its threads use the core that Europa's process would use.
 fn testpmd(path: &Path, role: &str, mode: &str, log: &Path) -> Result<Child> {
     let core = usize::from(role == "client");
     let socket = path.display();

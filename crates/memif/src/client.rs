@@ -1,5 +1,5 @@
-//! A client's side of making a connection: it sends its messages one by one, each when the server
-//! has acknowledged the former one.
+//! The client's side of making a connection: it sends its messages one by one; each waits until the
+//! server has acknowledged the former one.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -66,7 +66,7 @@ impl Client {
                 });
                 Ok((Some((init, None)), None))
             }
-            // After the last message only the confirmation can follow.
+            // After the last message, only the confirmation can follow.
             (Step::Offering(offer), Message::Ack) if !offer.unsaid.is_empty() => {
                 Ok((offer.unsaid.pop_front(), None))
             }
@@ -99,7 +99,7 @@ impl Client {
     }
 }
 
-/// Makes memory and rings, no more of them than the server takes.
+/// Makes memory and rings, not more of them than the server accepts.
 fn offer(config: &Config, hello: Hello) -> Result<Offer, MemifError> {
     let Hello { least_version: least, most_version: most, .. } = hello;
     if !(least..=most).contains(&VERSION) {
@@ -112,7 +112,7 @@ fn offer(config: &Config, hello: Hello) -> Result<Offer, MemifError> {
         rings(config.receive_rings, hello.last_to_client),
         config.log2_entries.min(hello.log2_entries),
     )
-    // No more than the configuration's number, which has been checked.
+    // The number is at most the configuration's, which has been checked.
     .map_err(|_| MemifError::Kernel {
         doing: "lay out rings",
         source: nix::errno::Errno::ENOMEM,

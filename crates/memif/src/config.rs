@@ -13,33 +13,33 @@ const LEAST_BUFFER_BYTES: u32 = 64;
 /// Which side of a connection an interface is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Listens, and works in the memory of its clients. Also called master.
+    /// It listens, and works in the memory of its clients. Also called master.
     Server,
-    /// Connects, and brings the memory. Also called slave.
+    /// It connects, and provides the memory. Also called slave.
     Client,
 }
 
 /// One interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Number on its socket: both sides have the same.
+    /// The interface's number on its socket; both sides have the same.
     pub id: u32,
     /// Name shown to the peer; up to 31 bytes of it.
     pub name: String,
     /// The shared secret of both sides; zeros for none.
     pub secret: [u8; SECRET_BYTES],
-    /// Number of rings to receive from. A client has this many, or as many as its server takes; a
-    /// server takes this many at most.
+    /// Number of rings to receive from. A client makes this many, or fewer if its server accepts
+    /// fewer. A server accepts this many at most.
     pub receive_rings: u16,
-    /// Rings to transmit into, likewise.
+    /// Number of rings to transmit into, with the same rules.
     pub transmit_rings: u16,
-    /// Entries of a ring as power of two, 0 to 14: a client's request, and a server's limit.
+    /// Entries of a ring as a power of two, 0 to 14: a client's request, or a server's limit.
     pub log2_entries: u8,
-    /// Client: bytes of a buffer. Old versions of DPDK as server write up to 2048 bytes into any
-    /// buffer, so use at least that with them.
+    /// Client: bytes of a buffer. Old versions of DPDK as a server write up to 2048 bytes into any
+    /// buffer, so use at least that size with them.
     pub buffer_bytes: u32,
-    /// Server: memory that a client may have mapped here, bytes. Touched pages of it count as
-    /// memory of the process that touches them first.
+    /// Server: bytes of memory that a client may have mapped here. A touched page counts as memory
+    /// of the process that touches it first.
     pub most_memory_bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The control socket: whole messages, nothing that waits.
+//! The control socket: it transfers whole messages, and no call waits.
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -20,8 +20,8 @@ impl Control {
         Self { socket }
     }
 
-    /// Sends a message. Each side waits for the other's answer before it sends another one, so
-    /// there is room, unless the peer does not read.
+    /// Sends a message. Each side waits for the other's answer before it sends another message, so
+    /// the socket has room, unless the peer does not read.
     pub(crate) fn send(
         &self,
         message: &Message,

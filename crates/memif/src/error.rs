@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use nix::errno::Errno;
 
-/// Why a connection ended or was not made.
+/// The reason why a connection ended or was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum MemifError {
     /// The other process has closed its socket, or has ended.
@@ -18,7 +18,7 @@ pub enum MemifError {
         /// The peer's reason.
         reason: String,
     },
-    /// The peer broke the protocol, or asks for the impossible.
+    /// The peer broke the protocol, or requested the impossible.
     #[error("the peer is refused: {0}")]
     Refused(#[from] Violation),
     /// The configuration of the interface is invalid.
@@ -123,7 +123,7 @@ pub enum Violation {
          (DPDK: leave out zero-copy)"
     )]
     Unsealed(u16),
-    /// Its memory is of huge pages, which can run out while it is used.
+    /// The memory consists of huge pages, which can run out while it is used.
     #[error("region {0} is not of ordinary pages (DPDK: leave out zero-copy)")]
     HugePages(u16),
     /// The file is shorter than the announced region.
@@ -131,7 +131,7 @@ pub enum Violation {
     RegionBytes {
         /// Number of the region.
         index: u16,
-        /// Length that the message gives, bytes.
+        /// Length that the message states, in bytes.
         said: u64,
         /// Length of the file, bytes.
         found: u64,
@@ -172,7 +172,7 @@ pub enum Violation {
         /// The largest allowed.
         most: u8,
     },
-    /// A ring that is not inside its region, or not at a multiple of 8.
+    /// A ring that is not inside its region, or whose offset is not a multiple of 8.
     #[error("a ring at byte {offset} of region {region}, where it has no room")]
     RingPlace {
         /// Number of the region.
@@ -180,7 +180,7 @@ pub enum Violation {
         /// Its offset there, bytes.
         offset: u32,
     },
-    /// Memory of the peer's own beside the descriptors.
+    /// The peer wants private memory next to the descriptors.
     #[error("rings with private headers of {0} bytes; they are not supported")]
     PrivateHeader(u16),
     /// There is no ring at the announced place.
@@ -206,14 +206,14 @@ pub enum Violation {
     },
 }
 
-/// A peer's damage to a ring that cannot be repaired: only a new connection helps, see
-/// [`Port::disconnect`](crate::Port::disconnect).
+/// Damage that a peer has done to a ring and that cannot be repaired: only a new connection helps,
+/// see [`Port::disconnect`](crate::Port::disconnect).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// An index is further ahead than the ring is long, or has decreased.
     #[error("its index says {found} of {entries} entries")]
     Index {
-        /// Entries between both sides' indices.
+        /// Number of entries between the indices of both sides.
         found: u16,
         /// Entries of the ring.
         entries: u16,

@@ -1,4 +1,4 @@
-//! Clients that have connected to a socket but not named an interface yet.
+//! Clients that have connected to a socket but have not named an interface yet.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,8 +9,8 @@ use crate::error::{MemifError, Violation};
 use crate::server;
 use crate::wire::{Init, Message};
 
-/// Most silent clients of one socket at the same time. The next one replaces the oldest, so a
-/// silent peer blocks no other.
+/// Most silent clients of one socket at the same time. The next client replaces the oldest one, so
+/// a silent peer blocks no other.
 pub const MOST_SILENT: usize = 16;
 
 /// A client that has named its interface.
@@ -30,7 +30,7 @@ impl Greeting {
         &self.init.name
     }
 
-    /// Rejects it: there is no such interface.
+    /// Rejects the client: the requested interface does not exist.
     pub fn refuse(self) {
         self.control.refuse(&Violation::NoInterface(self.init.id).into());
     }
@@ -70,7 +70,7 @@ impl Greetings {
     }
 
     /// Reads the clients' messages. Returns the next client that names an interface; `None` if
-    /// there is none now. Closed clients are removed.
+    /// there is none now. Clients that have disconnected are removed.
     ///
     /// # Errors
     /// The reason why a client was refused, which it has received.

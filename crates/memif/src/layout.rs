@@ -11,16 +11,16 @@
 use crate::config::Config;
 use crate::error::ConfigError;
 
-/// Found at the start of every ring.
+/// The mark at the start of every ring.
 pub(crate) const COOKIE: u32 = 0x03E3_1F20;
 pub(crate) const FLAGS: usize = 4;
 pub(crate) const HEAD: usize = 6;
 pub(crate) const TAIL: usize = 64;
 pub(crate) const DESCRIPTORS: usize = 128;
 pub(crate) const DESCRIPTOR_BYTES: usize = 16;
-/// In a ring's flags: the receiver wants no interrupts.
+/// A ring's flag: the receiver wants no interrupts.
 pub(crate) const MASK_INTERRUPT: u16 = 1;
-/// In a descriptor's flags: the frame continues in the next descriptor.
+/// A descriptor's flag: the frame continues in the next descriptor.
 pub(crate) const NEXT: u16 = 1;
 
 /// Bytes of a ring with 2^`log2_entries` descriptors.
@@ -39,7 +39,7 @@ pub(crate) struct Head {
 impl Head {
     #[inline(always)]
     pub(crate) fn from_bits(bits: u64) -> Self {
-        // Casts that take a part of the word.
+        // These casts take a part of the word.
         Self { flags: bits as u16, region: (bits >> 16) as u16, bytes: (bits >> 32) as u32 }
     }
 
@@ -53,8 +53,8 @@ impl Head {
 const _: () =
     assert!(cfg!(target_endian = "little"), "memif is written for little-endian machines");
 
-/// The only region of a client: rings to the server, rings to the client, their buffers in the same
-/// order.
+/// The only region of a client. It contains the rings to the server, the rings to the client, and
+/// then their buffers in the same order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
     pub(crate) to_server: u16,
@@ -76,7 +76,7 @@ impl Layout {
         log2_entries: u8,
     ) -> Result<Self, ConfigError> {
         let rings = u64::from(to_server) + u64::from(to_client);
-        // One line more than a multiple of a power of two: the first lines of buffers 2048 bytes
+        // One more line than a multiple of a power of two: the first lines of buffers 2048 bytes
         // apart would all fall into two of the 64 sets of a first-level cache.
         let stride = self::stride(config.buffer_bytes);
         let buffers = (rings * ring_bytes(log2_entries) as u64).next_multiple_of(64);
@@ -87,7 +87,7 @@ impl Layout {
             wanted: "rings, entries and buffers together must need less than 4 GiB",
         };
         let bytes = u32::try_from(bytes.next_multiple_of(4096)).map_err(|_| too_much)?;
-        // Smaller than `bytes`, which fits.
+        // The number is smaller than `bytes`, which fits.
         let buffers = buffers as u32;
         let buffer_bytes = config.buffer_bytes;
         Ok(Self { to_server, to_client, log2_entries, buffer_bytes, stride, buffers, bytes })
@@ -95,7 +95,7 @@ impl Layout {
 
     /// Offset of ring `index` of a direction, bytes.
     pub(crate) fn ring(&self, to_server: bool, index: u16) -> u32 {
-        // Inside the region, so below 4 GiB.
+        // The offset is inside the region, so it is below 4 GiB.
         (self.position(to_server, index) as usize * ring_bytes(self.log2_entries)) as u32
     }
 

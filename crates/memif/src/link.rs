@@ -5,9 +5,9 @@ use crate::transmit::Transmitter;
 
 /// The rings of an established connection. Each can be used by a separate thread.
 pub struct Link {
-    /// To receive from, in the order of their numbers; one at least.
+    /// The rings to receive from, at least one, in the order of their numbers.
     pub receivers: Vec<Receiver>,
-    /// To transmit into, in the order of their numbers; one at least.
+    /// The rings to transmit into, at least one, in the order of their numbers.
     pub transmitters: Vec<Transmitter>,
     /// Name of the peer's program, e.g. `DPDK 22.11.11`.
     pub application: String,

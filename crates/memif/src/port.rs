@@ -28,15 +28,15 @@ struct Connection {
 
 /// An event of an interface.
 pub enum Event {
-    /// Its rings are ready. Those of an earlier connection must be dropped.
+    /// The interface's rings are ready. Those of an earlier connection must be dropped.
     Connected(Link),
-    /// The connection has ended, or was not made. A client may connect again; a server takes the
+    /// The connection has ended, or was not made. A client may connect again; a server accepts the
     /// next peer.
     Disconnected(MemifError),
 }
 
 /// An interface of either role. It has at most one peer, opens no path, has no thread and never
-/// blocks: its owner polls [`control_fd`](Self::control_fd) and calls [`process`](Self::process).
+/// blocks. Its owner polls [`control_fd`](Self::control_fd) and calls [`process`](Self::process).
 pub struct Port {
     role: Role,
     config: Config,
@@ -69,7 +69,7 @@ impl Port {
         self.connection.as_ref().is_some_and(|connection| connection.connected)
     }
 
-    /// Client: starts with a socket that is connected to a server, replacing a former one.
+    /// Client: starts with a socket that is connected to a server, and drops a former connection.
     pub fn connect(&mut self, socket: OwnedFd) {
         self.disconnect("a new connection");
         self.connection = Some(Connection {
@@ -128,8 +128,8 @@ impl Port {
         None
     }
 
-    /// Ends the connection, if there is one, and sends the peer the reason: after a
-    /// [`Fault`](crate::Fault) of a ring, for instance. Its rings must be dropped.
+    /// Ends the connection, if there is one, and sends the peer the reason, for example after a
+    /// [`Fault`](crate::Fault) of a ring. The connection's rings must be dropped.
     pub fn disconnect(&mut self, reason: &str) {
         if let Some(connection) = self.connection.take() {
             connection.control.goodbye(reason);

@@ -1,8 +1,8 @@
 //! Taking frames from a ring.
 //!
-//! Of a ring to the server, the client moves *head* when it has filled descriptors, the server
-//! *tail* when it has read them. Of a ring to the client, the client brings empty buffers by
-//! *head*, and the server fills them and moves *tail*.
+//! In a ring to the server, the client moves *head* when it has filled descriptors, and the server
+//! moves *tail* when it has read them. In a ring to the client, the client offers empty buffers by
+//! moving *head*; the server fills them and moves *tail*.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::slice;
@@ -23,7 +23,7 @@ const MOST_SEGMENTS: usize = 64;
 pub struct Buffer<'a> {
     /// The destination.
     pub bytes: &'a mut [u8],
-    /// Its length, bytes; set by a receive.
+    /// The length of the received frame, in bytes; a receive sets it.
     pub length: usize,
 }
 
@@ -35,7 +35,7 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Its length: 1 to [`MOST_FRAME_BYTES`](crate::MOST_FRAME_BYTES) bytes.
+    /// The frame's length: 1 to [`MOST_FRAME_BYTES`](crate::MOST_FRAME_BYTES) bytes.
     #[inline(always)]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -47,7 +47,8 @@ impl<'a> Frame<'a> {
         self.segments
     }
 
-    /// Copies it to the start of `to`; false, and nothing copied, when it is longer.
+    /// Copies the frame to the start of `to`. If the frame is longer, returns false and copies
+    /// nothing.
     #[inline(always)]
     pub fn copy_to(&self, to: &mut [u8]) -> bool {
         let Some(mut rest) = to.get_mut(..self.bytes) else { return false };
@@ -59,7 +60,7 @@ impl<'a> Frame<'a> {
         true
     }
 
-    /// Copies it to byte `offset` of a mapping. Without room there, returns false and copies
+    /// Copies the frame to byte `offset` of a mapping. Without room there, returns false and copies
     /// nothing.
     #[inline(always)]
     pub fn copy_to_mapping(&self, to: &Mapping, offset: usize) -> bool {
@@ -85,7 +86,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Starts at the beginning, without interrupts; a client offers all its buffers.
+    /// Starts at the beginning of the ring, without interrupts; a client offers all its buffers.
     pub(crate) fn new(ring: Ring) -> Self {
         if let Some(parts) = ring.parts() {
             parts.flags.store(MASK_INTERRUPT, Ordering::Relaxed);
@@ -102,7 +103,7 @@ impl Receiver {
     /// allocation.
     ///
     /// # Errors
-    /// When the peer has broken the ring; then it stays broken.
+    /// If the peer has corrupted the ring; the ring then stays unusable.
     #[inline]
     pub fn receive(&mut self, buffers: &mut [Buffer<'_>]) -> Result<usize, Fault> {
         let most = buffers.len();
@@ -124,12 +125,12 @@ impl Receiver {
     }
 
     /// Passes up to `most` frames to the caller, then returns their memory to the sender. Returns
-    /// their number. Needs no system call and no allocation. From one core to another 27 million
-    /// frames of 64 bytes passed a second (`examples/memif_rate.rs`); most of the time goes into
-    /// the cache lines that move between them.
+    /// their number. It needs no system call and no allocation. From one core to another 27 million
+    /// frames of 64 bytes passed a second (`examples/memif_rate.rs`); most of the time is spent on
+    /// cache lines that move between the cores.
     ///
     /// # Errors
-    /// When the peer has broken the ring; then it stays broken.
+    /// If the peer has corrupted the ring; the ring then stays unusable.
     #[inline]
     pub fn receive_with(
         &mut self,
@@ -199,7 +200,7 @@ impl Receiver {
     /// Descriptors that wait to be received.
     ///
     /// # Errors
-    /// When the peer has broken the ring.
+    /// If the peer has corrupted the ring.
     #[inline]
     pub fn waiting(&self) -> Result<usize, Fault> {
         self.ring
@@ -208,14 +209,14 @@ impl Receiver {
     }
 
     /// Requests that the peer makes [`interrupt_fd`](Self::interrupt_fd) readable when it sends.
-    /// Returns true if a frame waits already: then there may be no interrupt for it. If none waits,
-    /// the call takes [`UNSEEN`](europa_pool::UNSEEN).
+    /// Returns true if a frame is already waiting: for that frame an interrupt may not come. If
+    /// none waits, the call takes [`UNSEEN`](europa_pool::UNSEEN).
     pub fn arm(&self) -> bool {
         self.set_flags(0);
         // The sleeper sets its flag, then checks the ring; the publisher writes the ring, then
         // reads the flag.
         fence(Ordering::SeqCst);
-        // A peer like DPDK has no such fence.
+        // Some peers, such as DPDK, have no such fence.
         look_on(|| self.waiting() != Ok(0))
     }
 
@@ -232,7 +233,7 @@ impl Receiver {
     }
 
     /// Readable when there are frames to receive, once [armed](Self::arm). Any peer can make it
-    /// readable at any time; read it only by [`disarm`](Self::disarm), which never blocks.
+    /// readable at any time. Read it only by [`disarm`](Self::disarm), which never blocks.
     pub fn interrupt_fd(&self) -> BorrowedFd<'_> {
         self.ring.eventfd.as_fd()
     }
@@ -243,7 +244,7 @@ impl Receiver {
     }
 }
 
-/// Descriptors between ours and the peer's index.
+/// Number of descriptors between this side's index and the peer's.
 #[inline(always)]
 fn waiting(parts: &Parts<'_>, ring: &Ring, next: u16) -> Result<u16, Fault> {
     let index = match ring.buffers {
@@ -261,7 +262,7 @@ fn waiting(parts: &Parts<'_>, ring: &Ring, next: u16) -> Result<u16, Fault> {
 #[inline(always)]
 fn segment<'a, const OWN: bool>(parts: &Parts<'a>, index: u16) -> Option<Chunk<'a>> {
     let head = parts.descriptor(index);
-    // An own buffer ends at the start of the next one, not at the end of the region.
+    // A buffer in own memory ends at the start of the next one, not at the end of the region.
     if OWN && head.bytes > parts.empty().bytes {
         return None;
     }
@@ -278,8 +279,8 @@ fn pass(segments: &[Chunk<'_>], bytes: usize, take: &mut impl FnMut(Frame<'_>)) 
     Some(bytes)
 }
 
-/// Passes on a frame in several descriptors, at most `left`. Sets `used` to their number: all of
-/// them if the frame's end is missing.
+/// Passes on a frame in several descriptors, at most `left` of them. Sets `used` to their number:
+/// all of them if the frame's end is missing.
 #[inline(never)]
 fn chain<const OWN: bool>(
     parts: &Parts<'_>,

@@ -1,4 +1,4 @@
-//! A ring as both of its users see it.
+//! A ring, as both of its users see it.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::layout::{
 use crate::sys::{Chunk, Memory};
 use crate::wire::AddRing;
 
-/// How many descriptors ahead their buffers are fetched into the cache. With 16 and 32 an echo
-/// of 64-byte frames was slower: 17.5 million a second instead of 19.
+/// How many descriptors ahead a buffer is prefetched. With 16 and 32 an echo of 64-byte frames was
+/// slower: 17.5 million frames a second instead of 19.
 pub(crate) const AHEAD: u16 = 8;
 /// The longest frame, bytes.
 pub const MOST_FRAME_BYTES: usize = 65535;
@@ -21,7 +21,7 @@ pub const MOST_FRAME_BYTES: usize = 65535;
 /// The side that laid out the buffers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Buffers {
-    /// This side, a client: it knows their places, independent of the peer's writes.
+    /// This side, a client: it knows the buffers' places, independent of the peer's writes.
     Own {
         /// Offset of descriptor 0's buffer, bytes.
         first: u32,
@@ -30,7 +30,7 @@ pub(crate) enum Buffers {
         /// Length of each.
         bytes: u32,
     },
-    /// The peer: each descriptor has the place, which is checked each time.
+    /// The peer: each descriptor contains the place, which is checked each time.
     Peer,
 }
 
@@ -116,7 +116,7 @@ impl Ring {
         Some(ring)
     }
 
-    /// The fields. Always present, as they were checked when the ring was made.
+    /// The fields of the ring. They always exist, because they were checked when the ring was made.
     #[inline(always)]
     pub(crate) fn parts(&self) -> Option<Parts<'_>> {
         let region = self.memory.region(self.region)?;
@@ -133,7 +133,7 @@ impl Ring {
 }
 
 impl<'a> Parts<'a> {
-    /// Number of the first word of descriptor `index`, which counts on around the ring.
+    /// Number of the first word of descriptor `index`; the index wraps around the ring.
     #[inline(always)]
     fn at(&self, index: u16) -> usize {
         (usize::from(index) * 2) & (self.words.len() - 1)
@@ -154,7 +154,7 @@ impl<'a> Parts<'a> {
     pub(crate) fn place<const OWN: bool>(&self, index: u16, head: Head) -> (u16, u32) {
         match self.buffers {
             Buffers::Own { first, stride, .. } if OWN => {
-                // Below 4 GiB: `Layout` has made sure.
+                // The value is below 4 GiB, as `Layout` guarantees.
                 let slot = (self.at(index) / 2) as u32;
                 (0, first.wrapping_add(slot.wrapping_mul(stride)))
             }
@@ -181,7 +181,7 @@ impl<'a> Parts<'a> {
         self.memory.prefetch::<WRITE>(region, offset);
     }
 
-    /// An own descriptor of a whole empty buffer.
+    /// The descriptor of a whole empty buffer in own memory.
     #[inline(always)]
     pub(crate) fn empty(&self) -> Head {
         let bytes = match self.buffers {
@@ -191,7 +191,7 @@ impl<'a> Parts<'a> {
         Head { flags: 0, region: 0, bytes }
     }
 
-    /// Restores an own descriptor with the place of its buffer.
+    /// Restores a descriptor in own memory with the place of its buffer.
     #[inline(always)]
     pub(crate) fn restore(&self, index: u16) {
         let empty = self.empty();
@@ -214,11 +214,11 @@ pub struct Counters {
     pub frames: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Received frames dropped because their descriptors point nowhere, or have no end or no
-    /// contents.
+    /// Received frames that were dropped because their descriptors point nowhere, or have no end or
+    /// no contents.
     pub malformed: u64,
-    /// Frames dropped because they are longer than the caller's buffer, or, to transmit, empty or
-    /// longer than [`MOST_FRAME_BYTES`].
+    /// Frames that were dropped because of their length. Received frames were longer than the
+    /// caller's buffer; frames to transmit were empty or longer than [`MOST_FRAME_BYTES`].
     pub unfit: u64,
     /// Interrupts sent to the peer.
     pub interrupts: u64,

@@ -1,4 +1,4 @@
-//! A server's side of making a connection: the valid messages of a client in each state.
+//! The server's side of making a connection: the valid messages of a client in each state.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(crate) fn admits(config: &Config, init: &Init) -> Result<(), Violation> {
     Ok(())
 }
 
-/// The messages of a client up to now.
+/// The messages that a client has sent so far.
 pub(crate) struct Server {
     client: String,
     regions: Vec<Region>,
@@ -91,7 +91,7 @@ impl Server {
                 let answer = Message::Connected { interface: config.name.clone() };
                 Ok((Some(answer), Some(link)))
             }
-            // It means nothing from a client, and VPP has been seen to let it pass.
+            // This message has no meaning from a client. VPP also ignores it.
             (Message::Ack, _) => Ok((None, None)),
             (other, _) => {
                 let wanted = if self.connected {

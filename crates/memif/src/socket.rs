@@ -1,10 +1,10 @@
-//! Opening sockets by path, which needs the rights of the folder's owner. All other modules work
-//! with descriptors.
+//! Opens sockets by path, which needs the rights of the folder's owner. All other modules work with
+//! descriptors.
 //!
-//! A path that begins with `@` is a name in the abstract namespace of the network namespace, DPDK's
-//! default. Any process in that namespace can connect to it; for a path, its owner and mode decide.
-//! A client can also pass a descriptor whose closing takes long (a file of FUSE), so the mode
-//! should be strict.
+//! A path that begins with `@` is a name in the abstract namespace of the network namespace, as is
+//! DPDK's default. Any process in that network namespace can connect to it. For a path, its owner
+//! and mode decide. A client can also pass a descriptor whose closing takes long (a file of FUSE),
+//! so the mode should be strict.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -25,8 +25,9 @@ use crate::sys;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 16;
 
-/// Listens at a path for clients; its file has mode `mode`, e.g. `0o600`. A leftover socket without
-/// a server is replaced. Dropping the descriptor does not remove the file: see [`clear`].
+/// Listens at a path for clients. The file has mode `mode`, e.g. `0o600`. If a socket without a
+/// server is left there, it is replaced. Dropping the descriptor does not remove the file; see
+/// [`clear`].
 ///
 /// # Errors
 /// Returns the path, the operation and the kernel's error: `EADDRINUSE` if another process serves
@@ -41,7 +42,7 @@ pub fn listen(path: &Path, mode: u32) -> Result<OwnedFd, MemifError> {
     }
     bind(listener.as_raw_fd(), &address).map_err(error("listen there"))?;
     if named {
-        // No client can connect before it listens, so the mode counts from the beginning.
+        // No client can connect before the socket listens, so the mode applies from the beginning.
         fs::set_permissions(path, Permissions::from_mode(mode))
             .map_err(|failed| error("set its mode")(errno(&failed)))?;
     }
@@ -50,7 +51,7 @@ pub fn listen(path: &Path, mode: u32) -> Result<OwnedFd, MemifError> {
     Ok(listener)
 }
 
-/// Takes the next client of a listening socket; `None` if there is none. Needs no rights.
+/// Accepts the next client of a listening socket; `None` if there is none. Needs no rights.
 ///
 /// # Errors
 /// The error of accept(2).
@@ -66,7 +67,7 @@ pub fn accept(listener: &OwnedFd) -> Result<Option<OwnedFd>, MemifError> {
 ///
 /// # Errors
 /// Returns the path and the kernel's error: `ECONNREFUSED` or `ENOENT` without a server, `EAGAIN`
-/// when too many wait there.
+/// if too many clients wait there.
 pub fn connect(path: &Path) -> Result<OwnedFd, MemifError> {
     let error = |doing| move |source| MemifError::Path { path: path.to_owned(), doing, source };
     let socket = open().map_err(error("make a socket"))?;
@@ -93,7 +94,7 @@ fn address(path: &Path) -> nix::Result<UnixAddr> {
 /// `EACCES` and similar, if it cannot be examined or removed.
 pub fn clear(path: &Path) -> nix::Result<()> {
     let left = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
-    // A served one of another kind answers `EPROTOTYPE`.
+    // If a server of another socket type listens, the answer is `EPROTOTYPE`.
     let dead = || connect_socket(open()?.as_raw_fd(), &UnixAddr::new(path)?);
     if left && dead() == Err(Errno::ECONNREFUSED) {
         fs::remove_file(path).map_err(|failed| errno(&failed))?;

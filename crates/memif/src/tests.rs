@@ -1,4 +1,4 @@
-//! Both roles with each other in one process, and each with a hostile peer.
+//! Connects both roles in one process, and each with a hostile peer.
 
 mod between;
 mod rings;
@@ -25,7 +25,7 @@ fn sockets() -> (OwnedFd, OwnedFd) {
     socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap()
 }
 
-/// The rings of a connection, and the interfaces that keep it.
+/// The rings of a connection, and the interfaces that own it.
 struct Pair {
     _ports: [Port; 2],
     server_link: Link,

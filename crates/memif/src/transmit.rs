@@ -11,10 +11,11 @@ use crate::sys::{Chunk, Signal};
 
 /// A frame to transmit.
 pub trait Packet {
-    /// Its length, 1 to [`MOST_FRAME_BYTES`](crate::MOST_FRAME_BYTES) bytes.
+    /// The frame's length, 1 to [`MOST_FRAME_BYTES`](crate::MOST_FRAME_BYTES) bytes.
     fn bytes(&self) -> usize;
 
-    /// Copies it from byte `from` on into the whole of `to`, which is not longer than the rest.
+    /// Copies the frame from byte `from` on, and fills the whole of `to`, which is not longer than
+    /// the rest.
     fn copy_to(&self, from: usize, to: Chunk<'_>);
 }
 
@@ -50,7 +51,8 @@ pub struct MappedPacket<'a> {
     pub mapping: &'a Mapping,
     /// Its offset there, bytes.
     pub offset: usize,
-    /// Its length. Bytes beyond the mapping's end are sent with the old contents of the buffer.
+    /// The frame's length. For bytes beyond the mapping's end, the old contents of the buffer are
+    /// sent.
     pub bytes: usize,
 }
 
@@ -72,7 +74,7 @@ pub struct Transmitter {
     ring: Ring,
     /// The next descriptor to fill.
     next: u16,
-    /// The first descriptor that is not free, by the last check.
+    /// The first descriptor that was not free at the last check.
     end: u16,
     signal: Signal,
     counters: Counters,
@@ -99,7 +101,7 @@ impl Transmitter {
     /// Needs no allocation, and one system call if the peer waits for an interrupt.
     ///
     /// # Errors
-    /// When the peer has broken the ring; then it stays broken.
+    /// If the peer has corrupted the ring; the ring then stays unusable.
     #[inline]
     pub fn transmit<P: Packet>(&mut self, packets: &[P]) -> Result<usize, Fault> {
         match self.ring.buffers {
@@ -161,11 +163,11 @@ impl Transmitter {
         fault.map_or(Ok(sent), Err)
     }
 
-    /// Descriptors that are free now. A frame needs one, or more if it is longer than their
-    /// buffers.
+    /// Number of descriptors that are free now. A frame needs one, or more if it is longer than
+    /// their buffers.
     ///
     /// # Errors
-    /// When the peer has broken the ring.
+    /// If the peer has corrupted the ring.
     #[inline]
     pub fn room(&self) -> Result<usize, Fault> {
         let Some(parts) = self.ring.parts() else { return Ok(0) };
@@ -195,7 +197,7 @@ impl Transmitter {
     }
 }
 
-/// Free descriptors from `next` on, by the peer's index.
+/// Number of free descriptors from `next` on, according to the peer's index.
 #[inline(always)]
 fn room<const OWN: bool>(parts: &Parts<'_>, entries: u16, next: u16) -> Result<u16, Fault> {
     let found = if OWN {
@@ -215,7 +217,7 @@ struct Place {
     free: u16,
 }
 
-/// Copies one frame. Without room for all of it, returns false and leaves `at` unchanged.
+/// Copies one frame. If there is not room for all of it, returns false and leaves `at` unchanged.
 #[inline(always)]
 fn put<const OWN: bool, P: Packet>(
     parts: &Parts<'_>,
@@ -234,7 +236,8 @@ fn put<const OWN: bool, P: Packet>(
         packet.copy_to(from, part);
         from += part.bytes();
         let flags = if from < length { NEXT } else { 0 };
-        // A descriptor that is released for lack of room is full, so it keeps its length.
+        // If a descriptor is released because room was missing, it counts as full and keeps its
+        // length.
         parts.describe(index, Head { flags, region, bytes: part.bytes() as u32 });
         index = index.wrapping_add(1);
         free -= 1;

@@ -6,7 +6,7 @@ use crate::error::Violation;
 pub(crate) const MESSAGE_BYTES: usize = 128;
 /// Version 2.0, the only one.
 pub(crate) const VERSION: u16 = 0x0200;
-/// Bytes of a secret, zeros behind it.
+/// Bytes of a secret; unused ones are zeros.
 pub const SECRET_BYTES: usize = 24;
 
 const NAME_BYTES: usize = 32;
@@ -137,7 +137,7 @@ impl Message {
         out.bytes
     }
 
-    /// Reads a message. Only its type can be wrong here; the handler judges the rest.
+    /// Reads a message. Only its type can be wrong here; the handler checks all else.
     pub(crate) fn decode(bytes: &[u8; MESSAGE_BYTES]) -> Result<Self, Violation> {
         let mut from = Reader { bytes, at: 0 };
         Ok(match from.u16() {
@@ -182,7 +182,7 @@ struct Writer {
 
 impl Writer {
     fn put(&mut self, what: &[u8]) {
-        // All messages are shorter than 128 bytes, which a test holds.
+        // All messages are shorter than 128 bytes, as a test checks.
         if let Some(place) = self.bytes.get_mut(self.at..self.at + what.len()) {
             place.copy_from_slice(what);
         }

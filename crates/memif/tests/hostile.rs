@@ -1,4 +1,4 @@
-//! Hostile peers: every sequence of messages and descriptors ends in a connection, an error or
+//! Hostile peers: any sequence of messages and descriptors ends in a connection, an error or
 //! silence, and leaks no descriptor.
 //!
 //! There is only one test here: it counts the descriptors of its process.
@@ -125,7 +125,7 @@ fn send(socket: &OwnedFd, say: &Say, things: &Things) {
     let rights = [ControlMessage::ScmRights(&raw)];
     let control = if raw.is_empty() { &rights[..0] } else { &rights[..] };
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-    // A peer that has hung up reads no more.
+    // A peer that has closed its socket reads no more.
     let _ = sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(&say.bytes)], control, flags, None);
 }
 
@@ -208,7 +208,7 @@ fn no_conversation_breaks_anything_or_leaves_a_descriptor_behind() {
     }
 }
 
-/// A valid conversation with one mistake.
+/// A valid conversation with one mistake in it.
 fn wrong_messages_are_named(things: &Things, signal: &Signal) {
     type Bend = fn(&mut Vec<Say>);
     let cases: &[(bool, Bend, &str)] = &[

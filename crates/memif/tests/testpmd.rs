@@ -1,5 +1,5 @@
-//! Against DPDK's testpmd, in both roles: `apt-get install --no-install-recommends dpdk-dev
-//! librte-net-memif23` (Debian 12; some 200 packages, so no make target installs them).
+//! Tests against DPDK's testpmd, in both roles: `apt-get install --no-install-recommends dpdk-dev
+//! librte-net-memif23` (Debian 12; these are some 200 packages, so no make target installs them).
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ struct Testpmd {
 
 impl Testpmd {
     /// Starts a testpmd that returns all frames; `None` if it is not installed. It runs as long as
-    /// its standard input is open. It begins to forward when it is connected: if it forwards
-    /// earlier, version 22.11 may crash at a connection, because it reads rings that do not exist
+    /// its standard input is open. It begins to forward once it is connected. If it forwarded
+    /// earlier, version 22.11 might crash at a connection, because it reads rings that do not exist
     /// yet.
     fn start(folder: &Path, role: &str, rings: u16, mode: &str) -> Option<Self> {
         let log = folder.join(format!("testpmd-{role}.log"));
@@ -88,12 +88,11 @@ fn config(rings: u16) -> Config {
     }
 }
 
-/// Waits for the rings of a client, which retries until its server exists.
+/// Waits for the rings of a client, which connects again until its server exists.
 fn connect(port: &mut Port, path: &Path) -> Link {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
-        // Does not connect unnecessarily: testpmd 22.11 panics if a peer connects and closes at
-        // once.
+        // Avoids needless connections: testpmd 22.11 crashes if a peer connects and closes at once.
         if port.control_fd().is_none() {
             match socket::connect(path) {
                 Ok(client) => port.connect(client),
@@ -145,7 +144,7 @@ fn frame(number: usize) -> Vec<u8> {
     let length = 60 + number * 7 % 1455;
     let mut bytes: Vec<u8> = (0..length).map(|at| (at * 13 + number) as u8).collect();
     bytes[MACS + 2..MACS + 10].copy_from_slice(&(number as u64).to_le_bytes());
-    // No VLAN and no IP, which testpmd might parse further.
+    // Neither VLAN nor IP, which testpmd might parse further.
     bytes[MACS..MACS + 2].copy_from_slice(&[0x88, 0xb5]);
     // No groups as addresses.
     bytes[0] &= 0xfe;
@@ -184,7 +183,7 @@ fn all_return(link: &mut Link, ring: usize, swapped: bool, count: usize) {
     assert_eq!(receiver.counters().malformed + receiver.counters().unfit, 0);
 }
 
-/// Both modes of forwarding, and more frames than indices have numbers.
+/// Both forwarding modes, and more frames than there are index values.
 const COUNT: usize = 70_000;
 
 #[test]
@@ -198,7 +197,7 @@ fn as_client_frames_come_back_and_a_server_that_was_killed_is_found_again() {
     all_return(&mut link, 0, false, COUNT);
     testpmd.kill();
     ends(&mut port);
-    // Its later frames are lost without effect.
+    // Frames sent after that are lost without effect.
     assert!(link.transmitters[0].transmit(&[&frame(0)[..]]).is_ok());
     std::fs::remove_file(&path).unwrap();
     let _again = Testpmd::start(folder.path(), "server", 1, "macswap").unwrap();

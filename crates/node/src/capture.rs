@@ -14,7 +14,7 @@ use europa_api::{At, Attachment, Documents, HostInterface, InterfaceName};
 use europa_capture::ask::{self, Answer, Question};
 use europa_capture::{Named, find, scene};
 use europa_channel::Channel;
-use europa_plan::To;
+use europa_plan::{InterfacePlan, RouterPlan, To};
 use europa_substrate::layout::MAX_TAPS;
 use europa_substrate::tap::{MEMORY_BYTES, Taps};
 use nix::fcntl::{FallocateFlags, fallocate};
@@ -33,7 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The thread's state.
 #[derive(Default)]
 struct Known {
-    scene: scene::Scene,
+    /// The present objects, if no capture has asked for them yet.
+    sketch: Option<Sketch>,
+    scene: Arc<scene::Scene>,
     /// The switch's memory of records.
     memory: Option<OwnedFd>,
     /// Taps in use.
@@ -66,22 +68,33 @@ impl Captures {
     }
 
     /// Passes on the present objects, if they are others than before. `memory` is the switch's memory
-    /// of records.
+    /// of records. Returns former objects, which may take long to free.
     pub(crate) fn follow(
         &mut self,
-        documents: &Documents,
+        documents: &Arc<Documents>,
         ports: &[Port],
         routers: &[Router],
         memory: Option<&OwnedFd>,
-    ) {
+    ) -> Option<Sketch> {
         if !std::mem::take(&mut self.is_old) {
-            return;
+            return None;
         }
-        let Some(memory) = memory else { return };
+        let memory = memory?;
+        let sketch = Sketch::new(documents, ports, routers);
         let mut known = lock(&self.known);
-        known.scene = scene(documents, ports, routers);
         // Without a descriptor there is no capture, which is said when one is asked for.
         known.memory = memory.try_clone().ok();
+        known.sketch.replace(sketch)
+    }
+}
+
+impl Known {
+    /// The present objects.
+    fn scene(&mut self) -> &Arc<scene::Scene> {
+        if let Some(sketch) = self.sketch.take() {
+            self.scene = Arc::new(sketch.scene());
+        }
+        &self.scene
     }
 }
 
@@ -126,7 +139,7 @@ fn serve(
     loop {
         match client.receive_within(PATIENCE)? {
             Some((Question::Describe, _)) => {
-                let scene = lock(known).scene.clone();
+                let scene = scene::Scene::clone(lock(known).scene());
                 client.send(&Answer::Scene(scene), &[])?;
             }
             Some((Question::Begin { target, snaplen, rate }, _)) => {
@@ -160,7 +173,7 @@ impl<'a> Capture<'a> {
         rate: u32,
     ) -> Result<Capture<'a>, String> {
         let mut locked = lock(known);
-        let interfaces = find(&locked.scene, target)?;
+        let interfaces = find(locked.scene(), target)?;
         let memory = locked.memory.as_ref().ok_or("this node is not up")?;
         let memory = memory.try_clone().map_err(|error| error.to_string())?;
         let taps = Taps::open(pins).map_err(|error| error.to_string())?;
@@ -204,7 +217,7 @@ impl<'a> Capture<'a> {
 
     /// Attaches the tap to its interfaces that are still the same.
     fn look(&self) {
-        let scene = lock(self.known).scene.clone();
+        let scene = Arc::clone(lock(self.known).scene());
         let there = |one: &&Named| {
             scene.interfaces().any(|(router, interface)| {
                 interface.id == one.id && format!("{}.{}", router.name, interface.name) == one.name
@@ -228,54 +241,77 @@ impl Drop for Capture<'_> {
     }
 }
 
-/// The objects of these documents that run and can be captured.
-fn scene(documents: &Documents, ports: &[Port], routers: &[Router]) -> scene::Scene {
-    let ports = ports.iter().map(|port| scene::Port {
-        name: port.name.clone(),
-        device: port.device.name.clone(),
-        kind: port.device.kind.to_string(),
-        mtu: port.mtu,
-        rate_bits: port.rate_bits,
-    });
-    let written: HashMap<_, _> =
-        documents.routers.iter().map(|document| (document.full_name(), document)).collect();
-    let routers = routers.iter().map(|router| {
-        let document = written.get(&*router.plan.name);
-        let planned = router.plan.interfaces.iter().zip(&router.interfaces);
-        let interfaces = planned.map(|(planned, id)| {
-            let written = document
-                .and_then(|d| d.interfaces.0.iter().find(|(name, _)| *name.value == *planned.name))
-                .map(|(_, interface)| &interface.value);
-            let to = match (written.and_then(|written| written.attachment()), &planned.to) {
-                (Some(Attachment::Link(link)), _) => scene::To::Link(link.value.to_string()),
-                (_, To::Port(port)) => scene::To::Port(port.to_string()),
-                (_, To::Link(_) | To::Far(_) | To::Nowhere) => {
-                    scene::To::Link(planned.name.clone())
-                }
-            };
-            scene::Interface {
-                id: *id,
-                name: planned.name.clone(),
-                mac: planned.spec.mac,
-                mtu: planned.mtu,
-                addresses: written
-                    .map(|written| written.addresses.iter().map(|a| a.value.to_string()).collect())
-                    .unwrap_or_default(),
-                matches: matches(&planned.spec),
-                to,
+/// The objects that run and can be captured: all that a scene follows from.
+pub(crate) struct Sketch {
+    documents: Arc<Documents>,
+    ports: Vec<scene::Port>,
+    /// Plans of routers, and the numbers of their interfaces.
+    routers: Vec<(Arc<RouterPlan>, Vec<u32>)>,
+}
+
+impl Sketch {
+    fn new(documents: &Arc<Documents>, ports: &[Port], routers: &[Router]) -> Self {
+        let ports = ports.iter().map(|port| scene::Port {
+            name: port.name.clone(),
+            device: port.device.name.clone(),
+            kind: port.device.kind.to_string(),
+            mtu: port.mtu,
+            rate_bits: port.rate_bits,
+        });
+        let of = |router: &Router| (router.wanted.clone(), router.interfaces.clone());
+        let routers = routers.iter().map(of).collect();
+        Self { documents: documents.clone(), ports: ports.collect(), routers }
+    }
+
+    /// Describes the objects. Takes milliseconds if there are many.
+    fn scene(self) -> scene::Scene {
+        let Self { documents, ports, routers } = self;
+        let written: HashMap<_, _> =
+            documents.routers.iter().map(|document| (document.full_name(), document)).collect();
+        let routers = routers.iter().map(|(plan, interfaces)| {
+            let document = written.get(&*plan.name).copied();
+            let planned = plan.interfaces.iter().zip(interfaces);
+            scene::Router {
+                name: plan.name.to_string(),
+                fast_path: plan.file.clone(),
+                interfaces: planned
+                    .map(|(planned, id)| interface(document, planned, *id))
+                    .collect(),
             }
         });
-        scene::Router {
-            name: router.plan.name.to_string(),
-            fast_path: router.plan.file.clone(),
-            interfaces: interfaces.collect(),
-        }
-    });
-    let hosts = documents.hosts.iter().map(|host| scene::Host {
-        name: host.name.value.to_string(),
-        interfaces: host.interfaces.0.iter().map(host_interface).collect(),
-    });
-    scene::Scene { ports: ports.collect(), hosts: hosts.collect(), routers: routers.collect() }
+        let hosts = documents.hosts.iter().map(|host| scene::Host {
+            name: host.name.value.to_string(),
+            interfaces: host.interfaces.0.iter().map(host_interface).collect(),
+        });
+        scene::Scene { hosts: hosts.collect(), routers: routers.collect(), ports }
+    }
+}
+
+/// An interface of a router.
+fn interface(
+    document: Option<&europa_api::Router>,
+    planned: &InterfacePlan,
+    id: u32,
+) -> scene::Interface {
+    let written = document
+        .and_then(|d| d.interfaces.0.iter().find(|(name, _)| *name.value == *planned.name))
+        .map(|(_, interface)| &interface.value);
+    let to = match (written.and_then(|written| written.attachment()), &planned.to) {
+        (Some(Attachment::Link(link)), _) => scene::To::Link(link.value.to_string()),
+        (_, To::Port(port)) => scene::To::Port(port.to_string()),
+        (_, To::Link(_) | To::Far(_) | To::Nowhere) => scene::To::Link(planned.name.clone()),
+    };
+    scene::Interface {
+        id,
+        name: planned.name.clone(),
+        mac: planned.spec.mac,
+        mtu: planned.mtu,
+        addresses: written
+            .map(|written| written.addresses.iter().map(|a| a.value.to_string()).collect())
+            .unwrap_or_default(),
+        matches: matches(&planned.spec),
+        to,
+    }
 }
 
 fn host_interface(

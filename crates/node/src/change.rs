@@ -2,6 +2,7 @@
 //! check, plan and write it down.
 
 mod checker;
+mod facts;
 mod plans;
 
 use std::os::fd::BorrowedFd;
@@ -14,6 +15,7 @@ use europa_control::{
 };
 
 pub(crate) use self::checker::{Checker, Trial};
+pub(crate) use self::facts::Facts;
 use self::plans::PlanThread;
 use crate::NodeError;
 use crate::beside::Purpose;
@@ -32,6 +34,8 @@ pub(crate) struct Change {
     /// The desired state; accepted, or about to be.
     documents: Arc<Documents>,
     checker: Option<Checker>,
+    /// The facts about the documents of the last plan.
+    facts: Option<Facts>,
     plans: PlanThread,
     store: StoreThread,
     control: Control,
@@ -46,6 +50,7 @@ impl Change {
             clock: Instant::now(),
             documents: Arc::default(),
             checker: None,
+            facts: None,
             plans: PlanThread::start(control.clone())?,
             store,
             control,
@@ -131,10 +136,20 @@ impl Change {
         }
     }
 
-    /// A plan was computed.
-    pub(crate) fn planned(&mut self, plan: Plan) {
+    /// A plan was computed, and the facts about its documents.
+    pub(crate) fn planned(&mut self, plan: Plan, facts: Option<Facts>) {
         self.engine.planned(plan);
         self.more = true;
+        if facts.is_some() {
+            let former = std::mem::replace(&mut self.facts, facts);
+            self.free(former);
+        }
+    }
+
+    /// The facts about these documents, for which a plan was computed last.
+    pub(crate) fn facts(&self, documents: &Arc<Documents>) -> Facts {
+        let known = self.facts.as_ref().filter(|facts| facts.are_of(documents));
+        known.map_or_else(|| Facts::of(documents), Clone::clone)
     }
 
     /// Has a thread compute a plan.

@@ -76,15 +76,20 @@ impl Context {
 
     /// The log of a process, for appending.
     pub(crate) fn log(&self, of: &str) -> Result<File, NodeError> {
-        let path = self.instance.log(of);
-        // A process may not write more than this: the next one begins a new log in time.
-        if fs::metadata(&path).is_ok_and(|log| log.len() > LOG_BYTES / 2) {
-            fs::rename(&path, path.with_extension("log.old")).doing("putting a log aside")?;
-        }
-        OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .doing(format!("opening {}", path.display()))
+        open_log(&self.instance, of)
     }
+}
+
+/// The log of a process, for appending.
+pub(crate) fn open_log(instance: &Instance, of: &str) -> Result<File, NodeError> {
+    let path = instance.log(of);
+    // A process may not write more than this: the next one begins a new log in time.
+    if fs::metadata(&path).is_ok_and(|log| log.len() > LOG_BYTES / 2) {
+        fs::rename(&path, path.with_extension("log.old")).doing("putting a log aside")?;
+    }
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .doing(format!("opening {}", path.display()))
 }

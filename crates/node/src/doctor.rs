@@ -207,7 +207,7 @@ fn substrate() -> Vec<Finding> {
 /// Runs the transmit program over an empty list.
 fn kick(substrate: &Substrate, namespace: Result<Namespace, String>) -> Result<String, String> {
     let program = substrate.transmit_program(0).map_err(|error| error.to_string())?;
-    substrate.park(0, &program, &namespace?).map_err(|error| error.to_string())?;
+    substrate.parking().park(0, &program, &namespace?).map_err(|error| error.to_string())?;
     let mut kicker = Kicker::new(program);
     let started = Instant::now();
     let kicks = 100;

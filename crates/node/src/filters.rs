@@ -36,6 +36,7 @@ use serde::{Deserialize, Serialize};
 use self::actor::FilterActor;
 pub use self::actor::OwnChanges;
 pub(crate) use self::actor::{OwnWrite, WAYS_AT_ONCE, WayOrder, ended};
+pub(crate) use self::check::Entries;
 use self::entries::count;
 pub(crate) use self::filtering::Filtering;
 pub(crate) use self::index::Fresh;

@@ -40,6 +40,7 @@ use europa_api::Host;
 use europa_api::stats::HostStats;
 use europa_control::Stop;
 
+use self::change::Making;
 use self::drift::DriftThread;
 pub(crate) use self::drift::Made;
 pub use self::record::group;
@@ -48,7 +49,6 @@ pub(crate) use self::remove::remove;
 use self::run::Commands;
 pub use self::run::note_code;
 pub(crate) use self::show::exist;
-use self::show::text;
 pub use self::show::{inside_of, namespace_of};
 pub(crate) use self::survey::{HostDrift, look};
 use crate::beside::{Purpose, Work};
@@ -71,8 +71,8 @@ pub(crate) struct Hosts {
     failed: HashMap<String, String>,
     /// Hosts that do not stay are taken away: those whose programs have ended.
     trimming: Work<Vec<String>>,
-    /// Hosts are made: their description, their documents, and these as JSON.
-    making: Work<(Vec<HostStats>, Vec<Host>, String)>,
+    /// Hosts are made, and their commands started.
+    making: Work<Making>,
     drift: DriftThread,
 }
 
@@ -158,25 +158,28 @@ impl Hosts {
         change: &Change,
         purpose: Purpose,
     ) -> Result<(), Stop> {
-        let Some((stats, hosts, text)) = self.making.result(&purpose, drop)? else {
-            let make = |instance: &Instance, made: &mut Vec<Host>, wanted: &[Host]| {
-                Ok((make::make(instance, made, wanted)?, wanted.to_vec(), text(wanted)))
+        // Commands that were started for a change that has failed are still to be waited for.
+        let running = &mut self.running;
+        let unused = |unused: Making| running.extend(unused.started);
+        let Some(making) = self.making.result(&purpose, unused)? else {
+            let there = self.stats.iter().map(|host| host.name.clone()).collect();
+            let (kept, events) = (context.kept.clone(), context.events.clone());
+            let make = move |instance: &Instance, made: &mut Vec<Host>, wanted: &[Host]| {
+                Making::make(instance, &kept, &events, &there, made, wanted)
             };
             let work = self.work(context, &purpose, make);
             return Err(self.making.begin(context, purpose, |node| &mut node.hosts.making, work));
         };
-        let before = std::mem::replace(&mut self.stats, stats);
-        self.start_commands(context, &purpose.documents().hosts)?;
-        let there: HashSet<&str> = before.iter().map(|host| &*host.name).collect();
-        let fresh = hosts.iter().filter(|host| !there.contains(&**host.name));
-        self.start_images(context, fresh)?;
-        self.have(change, hosts);
-        // From here on the next node adopts them.
-        context.kept.note(HOSTS, None, &text)?;
-        for host in self.stats.iter().filter(|host| !there.contains(&*host.name)) {
-            context.events.note("host", &host.name, "Made", format!("in {}", host.namespace));
+        let Making { stats, hosts, started, failed } = making;
+        self.running.extend(started);
+        change.free(std::mem::replace(&mut self.stats, stats));
+        match failed {
+            Some(error) => Err(error.into()),
+            None => {
+                self.have(change, hosts);
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// Looks for changes by other programs, if it is time and nothing is being changed.

@@ -36,7 +36,7 @@ use crate::{Doing, Instance, NodeError};
 
 /// Changes whenever a process that was started before could misunderstand the node, or the node it:
 /// with records, orders, the layout of pools and of pinned maps.
-const FORMAT: u32 = 13;
+const FORMAT: u32 = 14;
 
 /// The folder of an instance.
 #[derive(Clone, Debug)]

@@ -22,11 +22,22 @@ pub(crate) struct Noted {
     pub(crate) port: Value,
 }
 
-/// Writes down the former and the present state of the devices, for a later process.
-pub(crate) fn note(instance: &Instance, ports: &[Noted]) -> Result<(), NodeError> {
-    let text = serde_json::to_vec(ports).map_err(std::io::Error::from);
-    replace(&instance.undo(), &text.doing("writing down changes of devices")?)
-        .doing("writing down changes of devices")
+impl Noted {
+    /// The record as text.
+    pub(crate) fn text(&self) -> String {
+        // Numbers, words and lists of them have a form in JSON.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// Writes down the former and the present state of the devices, for a later process: the texts of
+/// the records.
+pub(crate) fn note<'t>(
+    instance: &Instance,
+    ports: impl Iterator<Item = &'t str>,
+) -> Result<(), NodeError> {
+    let text = format!("[{}]", ports.collect::<Vec<_>>().join(","));
+    replace(&instance.undo(), text.as_bytes()).doing("writing down changes of devices")
 }
 
 /// The records of the ports.

@@ -33,11 +33,13 @@ mod switch;
 mod take_down;
 mod turns;
 
+use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Instant;
 
 use europa_api::rest::{ProblemDetails, Said};
+use europa_control::{Outcome, Submission};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::SignalFd;
 
@@ -86,6 +88,8 @@ pub(crate) struct Node {
     pub(crate) signallers: Signallers,
     pub(crate) captures: Captures,
     pub(crate) change: Change,
+    /// Submissions that wait for the look at ports of this number.
+    submitted: VecDeque<(u64, Submission, Reply<Outcome>)>,
     turns: Turns,
     /// The request for the end.
     farewell: Option<Farewell>,
@@ -100,7 +104,8 @@ impl Node {
         Ok(Self {
             kernel: Kernel::default(),
             pools: Pools::start(control.clone())?,
-            ports: Ports::default(),
+            ports: Ports::start(control.clone())?,
+            submitted: VecDeque::new(),
             routers: Routers::default(),
             relays: Relays::default(),
             tunnels: LinkTunnels::default(),
@@ -220,6 +225,7 @@ impl Node {
             self.tunnels_due(),
             stored.then(|| self.ports.watch_due()),
             self.change.due(),
+            self.slices.are_behind().then(Instant::now),
         ];
         match all.into_iter().flatten().min() {
             None => PollTimeout::NONE,

@@ -4,6 +4,7 @@
 
 mod correct;
 
+use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 
 use europa_plan::{FarEnd, InterfacePlan, To};
@@ -12,7 +13,7 @@ use europa_substrate::{PoolHandle, PortAttachment, Substrate};
 use europa_switch::orders::{FilteredBy, Order, PoolOf, Target, Way, Ways};
 
 use crate::NodeError;
-use crate::filters::{Filtering, WAYS_AT_ONCE, WayTo};
+use crate::filters::{Filtering, WAYS_AT_ONCE, WayOrder, WayTo};
 use crate::link_tunnels::{Ends, LinkTunnels};
 use crate::ports::{Port, Ports};
 use crate::relays::{Relay, Relays};
@@ -283,20 +284,27 @@ impl Objects<'_> {
             self.filters.tell_ways_to(&router.plan.name, &interface.name);
             return Ok(());
         }
-        switch.order_all(ways.iter().map(|(number, way)| self.way(*number, way)))
+        if ways.is_empty() {
+            return Ok(());
+        }
+        switch.order(&self.ways(ways), &[]).map(drop)
     }
 
-    /// The order that says where a way leads.
-    pub(crate) fn way(&self, number: u16, to: &WayTo) -> Order {
-        let leads = || {
-            let router = self.routers.iter().find(|router| router.plan.name == to.router)?;
+    /// The order that says where ways lead.
+    pub(crate) fn ways(&self, ways: &[WayOrder]) -> Order {
+        let named: HashSet<&str> = ways.iter().map(|(_, to)| to.router.as_str()).collect();
+        let routers = self.routers.iter().filter(|router| named.contains(&*router.plan.name));
+        let routers: HashMap<&str, &Router> =
+            routers.map(|router| (&*router.plan.name, router)).collect();
+        let leads = |to: &WayTo| {
+            let router = routers.get(to.router.as_str())?;
             let interface = router.plan.interfaces.iter().find(|one| one.name == to.interface)?;
             let interface_number = router.number_of(&to.interface)?;
             // On a port, an interface sends from its own Ethernet address only.
             let own_source = !to.mirror || matches!(interface.to, To::Port(_));
             Some(Way { interface: interface_number, destination: to.destination, own_source })
         };
-        Order::Way { number, way: leads() }
+        Order::Ways { ways: ways.iter().map(|(number, to)| (*number, leads(to))).collect() }
     }
 }
 

@@ -72,7 +72,7 @@ impl Pools {
         })
     }
 
-    /// A pool of this geometry, made at once if there is none to spare.
+    /// A pool of this geometry, made at once if there is none to spare: see [`Self::stock_up`].
     pub(crate) fn take(
         &mut self,
         substrate: &Substrate,
@@ -133,6 +133,8 @@ impl Pools {
         context.beside("pools", work, |node, made: Result<Vec<PoolMemory>, Error>| {
             let substrate = node.kernel.substrate();
             node.pools.have_needed(substrate, made);
+            let (routers, mut around) = node.with_routers();
+            routers.go_on_with_pools(&mut around);
         })?;
         self.needed = true;
         Err(not_yet())

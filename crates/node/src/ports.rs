@@ -7,6 +7,7 @@
 //! | `record`  | what the next node needs to adopt it                       |
 //! | `make`    | a port that comes                                          |
 //! | `change`  | other settings                                             |
+//! | `look`    | a thread that looks at devices                             |
 //! | `watch`   | devices that come, go and change                           |
 //! | `adopt`   | takes over the ports of a killed node                      |
 //! | `remove`  | a port that goes                                           |
@@ -14,6 +15,7 @@
 
 mod adopt;
 mod change;
+mod look;
 mod make;
 mod port;
 mod receive;
@@ -23,15 +25,18 @@ mod show;
 mod watch;
 
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Instant;
 
 use europa_substrate::PortAttachment;
 
+use self::look::LookThread;
+pub(crate) use self::look::{Look, Looked};
 pub(crate) use self::port::Port;
-use crate::NodeError;
 use crate::beside::Work;
 use crate::context::Context;
-use crate::leftovers::{self, Noted};
+use crate::control::Control;
+use crate::{NodeError, leftovers};
 
 /// See the file. Other parts read ports, and cannot change them.
 pub(crate) struct Ports {
@@ -40,12 +45,10 @@ pub(crate) struct Ports {
     opening: Work<Port>,
     /// When all devices were looked at.
     watched: Instant,
-}
-
-impl Default for Ports {
-    fn default() -> Self {
-        Self { all: Vec::new(), opening: Work::default(), watched: Instant::now() }
-    }
+    looking: LookThread,
+    /// The number of looks so far, and of those that have ended.
+    looks: u64,
+    looked: u64,
 }
 
 impl Deref for Ports {
@@ -57,20 +60,32 @@ impl Deref for Ports {
 }
 
 impl Ports {
+    /// None yet.
+    pub(crate) fn start(control: Control) -> Result<Self, NodeError> {
+        Ok(Self {
+            all: Vec::new(),
+            opening: Work::default(),
+            watched: Instant::now(),
+            looking: LookThread::start(control)?,
+            looks: 0,
+            looked: 0,
+        })
+    }
+
     /// The attachment of a port, if it is there.
     pub(crate) fn attachment(&self, port: &str) -> Option<&PortAttachment> {
         self.all.iter().find(|other| other.name == *port)?.attachment.as_ref()
     }
 
     /// Writes down the ports, and the changes on their devices.
-    pub(crate) fn note(&self, context: &Context) -> Result<(), NodeError> {
-        self.note_and(context, None)
+    pub(crate) fn note(&mut self, context: &Context) -> Result<(), NodeError> {
+        let ports = self.noted();
+        leftovers::note(&context.instance, ports.iter().map(|port| &**port))
     }
 
-    /// The same, with a device that is about to be changed: this node may be killed meanwhile.
-    fn note_and(&self, context: &Context, before: Option<Noted>) -> Result<(), NodeError> {
-        let ports: Vec<_> = self.all.iter().map(Port::noted).chain(before).collect();
-        leftovers::note(&context.instance, &ports)
+    /// The records of all ports.
+    fn noted(&mut self) -> Vec<Arc<str>> {
+        self.all.iter_mut().map(Port::noted).collect()
     }
 
     /// Waits until no thread opens one any more.

@@ -53,7 +53,7 @@ impl Requests {
     /// # Errors
     /// The node ends.
     pub async fn submit(&self, submission: Submission) -> Result<Outcome, ProblemDetails> {
-        self.0.ask_later(|node, reply| node.change.submit(submission, reply)).await
+        self.0.ask_later(|node, reply| node.submit(submission, reply)).await
     }
 
     /// Compares hosts with their documents; the next change repairs what differs.
@@ -102,7 +102,7 @@ impl Requests {
         for some in std::mem::take(&mut all.ports).chunks(AT_ONCE) {
             let (some, switch): (HashSet<_>, _) = (some.iter().cloned().collect(), switch.clone());
             let ask = move |node: &mut Node| node.stats_of_ports(&some, &switch);
-            all.stats.ports.extend(self.0.ask(ask).await?);
+            all.of_ports.extend(self.0.ask(ask).await?);
         }
         beside(move || all.told(&switch)).await
     }

@@ -89,7 +89,8 @@ impl Routers {
 
     /// The time of the next start, or at which an answer is too late.
     pub(crate) fn due(&self) -> Option<Instant> {
-        let starts = self.all.iter().filter_map(|router| router.due);
+        let starts = self.all.iter().filter(|router| !router.wants_pool);
+        let starts = starts.filter_map(|router| router.due);
         let processes = self.all.iter().flat_map(Router::processes);
         starts.chain(processes.filter_map(Process::next_due)).min()
     }

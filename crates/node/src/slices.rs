@@ -4,9 +4,9 @@
 //! the group above them, and a weight that gives it precedence until that is used up. So it gets
 //! exactly its share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use europa_api::{Bytes, Cores, Documents, Fault, Key, Slice};
 use europa_plan::RouterId;
@@ -18,6 +18,8 @@ use crate::routers::Router;
 
 /// No slice waits longer than this for its reservation.
 const PERIOD: Duration = Duration::from_millis(5);
+/// Time in which one turn makes groups.
+const ENOUGH: Duration = Duration::from_millis(1);
 /// CPU weight of slices with a reservation, and of those without.
 const RESERVED: u64 = 10_000;
 const ORDINARY: u64 = 100;
@@ -66,10 +68,13 @@ pub(crate) struct SliceGroups {
     made: BTreeMap<String, Reserved>,
     /// The refused settings of each.
     tried: BTreeMap<String, Reserved>,
+    /// Some groups are still to be made.
+    are_behind: bool,
 }
 
 impl SliceGroups {
-    /// Sets the groups of slices to the documents; returns the errors. Costs little if they are.
+    /// Sets the groups of slices to the documents; returns the errors. Costs little if they are. Many
+    /// groups are made in several turns: see [`Self::are_behind`].
     pub(crate) fn follow(
         &mut self,
         cgroups: &Cgroups,
@@ -77,11 +82,16 @@ impl SliceGroups {
         documents: &Documents,
         routers: &[Router],
     ) -> Vec<SandboxError> {
-        let mut failed = Vec::new();
+        let (mut failed, begun) = (Vec::new(), Instant::now());
+        self.are_behind = false;
         for slice in &documents.slices {
             let wanted = reserved(slice);
             if self.made.get(&**slice.name) == Some(&wanted) {
                 continue;
+            }
+            if begun.elapsed() > ENOUGH {
+                self.are_behind = true;
+                break;
             }
             let made = cgroups.group(instance, &group(&slice.name));
             match made.and_then(|made| made.set(&wanted.limits())) {
@@ -94,17 +104,32 @@ impl SliceGroups {
                 }
             }
         }
-        self.made.retain(|name, _| {
-            let of_slice = |router: &Router| router.plan.name.slice() == name;
-            let stays = documents.slices.iter().any(|slice| **slice.name == **name)
-                || routers.iter().any(of_slice);
-            if !stays {
-                failed.extend(cgroups.remove(instance, &group(name)).err());
-                self.tried.remove(name);
-            }
-            stays
-        });
+        self.remove_others(cgroups, instance, documents, routers, &mut failed);
         failed
+    }
+
+    /// Whether some groups are still to be made: the next turn goes on.
+    pub(crate) fn are_behind(&self) -> bool {
+        self.are_behind
+    }
+
+    /// Removes the groups of slices that have no document and no router.
+    fn remove_others(
+        &mut self,
+        cgroups: &Cgroups,
+        instance: &str,
+        documents: &Documents,
+        routers: &[Router],
+        failed: &mut Vec<SandboxError>,
+    ) {
+        let documented = documents.slices.iter().map(|slice| &**slice.name);
+        let there: HashSet<&str> =
+            documented.chain(routers.iter().map(|router| router.plan.name.slice())).collect();
+        let gone = self.made.extract_if(.., |name, _| !there.contains(&**name));
+        for (name, _) in gone {
+            failed.extend(cgroups.remove(instance, &group(&name)).err());
+            self.tried.remove(&name);
+        }
     }
 }
 

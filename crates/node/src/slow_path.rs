@@ -69,7 +69,7 @@ pub(crate) struct SlowPaths {
 
 /// The slow path of one router.
 struct SlowPath {
-    /// The document that it was made from.
+    /// The document from which the port was made.
     router: europa_api::Router,
     spec: Spec,
     progress: Arc<Progress>,

@@ -1,10 +1,12 @@
 //! Counters, as the REST interface shows them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use europa_api::stats::{
-    InlineStats, InterfaceStats, LinkStats, NodeStats, QueueStats, RouterStats, SendingStats,
+    InlineStats, InterfaceStats, LinkStats, NodeStats, PortStats, QueueStats, RouterStats,
+    SendingStats,
 };
 use europa_plan::{InterfacePlan, RouterId};
 use europa_router::GuestStats;
@@ -15,6 +17,7 @@ use europa_switch::orders::{
 };
 use nix::time::{ClockId, clock_gettime};
 
+use crate::ports::Look;
 use crate::queues::Counters;
 
 /// Counters that have been gathered so far.
@@ -33,6 +36,8 @@ pub(crate) struct Gathered {
     pub(crate) of_routers: Vec<(RouterStats, Vec<End>)>,
     /// Hosts' ends of links.
     pub(crate) of_hosts: Vec<End>,
+    /// Ports, with the looks at their devices.
+    pub(crate) of_ports: Vec<(PortStats, Arc<Look>)>,
 }
 
 /// The switch's counters of other objects.
@@ -67,8 +72,11 @@ impl From<StatsOfSwitch> for OfSwitch {
 impl Gathered {
     /// All counters in the form for users.
     pub(crate) fn told(self, switch: &OfSwitch) -> NodeStats {
-        let Self { mut stats, queues, of_routers, of_hosts, .. } = self;
+        let Self { mut stats, queues, of_routers, of_hosts, of_ports, .. } = self;
         stats.queues = queues.read();
+        let ports = of_ports.into_iter();
+        stats.ports =
+            ports.map(|(port, look)| PortStats { device_drops: look.lost(), ..port }).collect();
         let ends = of_routers.iter().flat_map(|(_, ends)| ends).chain(&of_hosts);
         let links = ends.filter_map(|end| {
             let found = switch.links.get(&end.interface)?;

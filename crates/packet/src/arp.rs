@@ -58,7 +58,7 @@ impl ArpPacket {
         }
     }
 
-    /// The reply to this request, saying that its target is at `mac`.
+    /// The reply to this request, which says that its target is at `mac`.
     pub fn reply(&self, mac: MacAddr) -> Self {
         Self {
             operation: U16::new(REPLY),

@@ -12,7 +12,7 @@ use crate::Header;
 /// Smallest frame on the wire, without the frame check sequence.
 pub const MIN_FRAME_LEN: usize = 60;
 
-/// An Ethernet address. Written `02:00:00:00:00:01`.
+/// An Ethernet address. Its text form is `02:00:00:00:00:01`.
 #[derive(
     Clone,
     Copy,
@@ -89,7 +89,7 @@ impl fmt::Debug for MacAddr {
     }
 }
 
-/// Why a text is not an Ethernet address.
+/// The reason why a text is not an Ethernet address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MacAddrError {
     /// The number of parts is not six.

@@ -1,4 +1,4 @@
-//! Whole frames with right lengths and checksums, for tests. Allocates.
+//! Whole frames with valid lengths and checksums, for tests. Allocates.
 //!
 //! ```
 //! use europa_packet::{Frame, MacAddr};
@@ -41,7 +41,7 @@ impl Frame {
         Self { outer: header.as_bytes().into(), ip: None }
     }
 
-    /// A packet without Ethernet header, as after `Strip(14)`.
+    /// Starts a packet without Ethernet header, as after `Strip(14)`.
     pub fn bare() -> Self {
         Self { outer: Vec::new(), ip: None }
     }
@@ -220,8 +220,8 @@ impl Frame {
         self.payload(EtherType::ARP, packet.as_bytes())
     }
 
-    /// Finishes with a labelled packet, the outermost label first; the bottom bit
-    /// is set on the last. TTL 64.
+    /// Finishes with a labelled packet. The first label is the outermost; the last one gets the
+    /// bottom bit. TTL 64.
     pub fn mpls(self, labels: &[u32], packet: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (index, &label) in labels.iter().enumerate() {

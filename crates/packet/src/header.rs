@@ -37,7 +37,7 @@ pub trait Header: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned + 
 /// The reason why bytes are not the expected packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// The bytes end inside the header or before the length it announces.
+    /// The bytes end inside the header, or before the length that it announces.
     #[error("{what}: {have} bytes, {need} needed")]
     Truncated {
         /// The header or part that is cut off.
@@ -47,7 +47,7 @@ pub enum ParseError {
         /// Bytes needed at least.
         need: usize,
     },
-    /// The version field is not the protocol's.
+    /// The version field is not that of the protocol.
     #[error("{what}: version {found}, {want} wanted")]
     Version {
         /// The header concerned.
@@ -67,7 +67,7 @@ pub enum ParseError {
         /// Smallest allowed, in bytes.
         least: usize,
     },
-    /// More headers follow each other than in any valid packet.
+    /// There are more headers in a row than in any valid packet.
     #[error("{what}: more than {most} in a row")]
     TooMany {
         /// The items that are too many.

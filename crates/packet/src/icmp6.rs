@@ -234,7 +234,7 @@ pub enum NdOption<'a> {
     Prefix(&'a PrefixInformation),
     /// MTU of the link in bytes.
     Mtu(u32),
-    /// Any other, or one too short for its type.
+    /// Any other option, or one that is too short for its type.
     Other {
         /// Its type.
         kind: u8,
@@ -243,8 +243,8 @@ pub enum NdOption<'a> {
     },
 }
 
-/// Walk over the options of a Neighbor Discovery message. Ends with an error at
-/// the first that does not fit: the whole message is then to be ignored.
+/// Iterates over the options of a Neighbor Discovery message. Ends with an error at the first
+/// option that does not fit: then the whole message must be ignored.
 pub fn nd_options(bytes: &[u8]) -> NdOptions<'_> {
     NdOptions { bytes }
 }

@@ -251,8 +251,8 @@ pub struct Ipv4Option<'a> {
     pub data: &'a [u8],
 }
 
-/// Walk over the options of an IPv4 header, without padding. Ends with an error
-/// at the first that does not fit.
+/// Iterates over the options of an IPv4 header, without padding. Ends with an error at the first
+/// option that does not fit.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     bytes: &'a [u8],
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn lengths_are_checked() {
-        // version and header length, total length, bytes there are, refusal
+        // version and header length, total length, available bytes, refusal
         let table = [
             (0x45, 20, 20, None),
             (0x45, 20, 60, None),

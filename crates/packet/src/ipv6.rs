@@ -132,21 +132,23 @@ impl FragmentHeader {
 pub struct Ipv6Packet<'a> {
     /// The header.
     pub header: &'a Ipv6Header,
-    /// The bytes behind it, without padding behind the packet.
+    /// The bytes behind the header, without padding behind the packet.
     pub payload: &'a [u8],
 }
 
 /// The part behind a packet's extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upper<'a> {
-    /// The protocol of the payload. An extension header only if it cannot be skipped (ESP, none).
+    /// The protocol of the payload. It is an extension header only if that header cannot be skipped
+    /// (ESP, no next header).
     pub protocol: IpProtocol,
     /// Length of the extension headers in bytes.
     pub extensions_len: usize,
-    /// The bytes behind them. In a fragment other than the first, its middle.
+    /// The bytes behind the extension headers. In a fragment other than the first, these are from
+    /// the middle of the payload.
     pub payload: &'a [u8],
-    /// The Fragment header, if there is one. A fragment other than the first ends
-    /// the walk.
+    /// The Fragment header, if there is one. At a fragment other than the first, no further header
+    /// is read.
     pub fragment: Option<&'a FragmentHeader>,
 }
 
@@ -190,7 +192,7 @@ impl<'a> Ipv6Packet<'a> {
                 | IpProtocol::ROUTING
                 | IpProtocol::DESTINATION_OPTIONS
                 | IpProtocol::MOBILITY => usize::from(*bytes.get(1).ok_or(truncated(8))?) * 8 + 8,
-                // In units of 4 bytes, less 2 (RFC 4302 section 2.2).
+                // The length is in units of 4 bytes, less 2 (RFC 4302 section 2.2).
                 IpProtocol::AUTHENTICATION => {
                     usize::from(*bytes.get(1).ok_or(truncated(8))?) * 4 + 8
                 }

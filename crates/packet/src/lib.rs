@@ -1,10 +1,9 @@
 //! Headers, checksums and addresses.
 //!
-//! One module per protocol, all of the same shape: a header type that is a view
-//! of the packet's own bytes (see [`Header`]), the protocol's constants, and,
-//! where a header has a variable part, a bounded walk over it. Fields that are
-//! numbers are big-endian types of [`zerocopy`]: `header.ttl`, `header.id.get()`,
-//! `header.id.set(7)`.
+//! Each protocol has one module, and all modules have the same structure: a header type that is a
+//! view of the packet's own bytes (see [`Header`]), the protocol's constants, and, if the header
+//! has a variable part, a bounded iterator over it. Fields that are numbers are big-endian types of
+//! [`zerocopy`]: `header.ttl`, `header.id.get()`, `header.id.set(7)`.
 //!
 //! Nothing on the packet path allocates, panics or contains `unsafe`; bytes that
 //! are too short or malformed give `None` or a [`ParseError`]. Only [`frame`],

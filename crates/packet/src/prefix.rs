@@ -8,7 +8,7 @@ use std::str::FromStr;
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Why a text or a pair is not a prefix.
+/// The reason why a text or a pair is not a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PrefixError {
     /// No length behind the address.
@@ -98,7 +98,7 @@ macro_rules! prefix {
         }
 
         impl From<$addr> for $name {
-            /// The prefix that holds this address alone.
+            /// The prefix that contains only this address.
             fn from(addr: $addr) -> Self {
                 Self(addr.into())
             }
@@ -160,12 +160,12 @@ macro_rules! prefix {
 }
 
 prefix! {
-    /// An IPv4 prefix. Written `10.0.0.0/8`.
+    /// An IPv4 prefix. Its text form is `10.0.0.0/8`.
     Ipv4Prefix, Ipv4Net, Ipv4Addr, 4, 32
 }
 
 prefix! {
-    /// An IPv6 prefix. Written `2001:db8::/32`.
+    /// An IPv6 prefix. Its text form is `2001:db8::/32`.
     Ipv6Prefix, Ipv6Net, Ipv6Addr, 6, 128
 }
 

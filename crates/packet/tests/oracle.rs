@@ -100,7 +100,7 @@ proptest! {
         prop_assert_eq!(&ours, &theirs);
     }
 
-    /// Garbage that claims to be IP: both refuse it, or both see the same payload.
+    /// Random bytes that claim to be IP: both refuse them, or both find the same payload.
     #[test]
     fn garbage(mut bytes in prop::collection::vec(any::<u8>(), 0..120), first in 0usize..6, len in 0u16..130) {
         let first = [0x45, 0x46, 0x4f, 0x60, 0x44, 0x65][first];

@@ -15,24 +15,24 @@ use crate::slow_path_change::Tools;
 /// A port that is open.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActualPort {
-    /// The document that it was made from.
+    /// The document from which the port was made.
     pub document: Port,
     /// The facts about its device.
     pub facts: PortFacts,
-    /// The present abilities of its device.
+    /// The present abilities of the port's device.
     pub needs: Needs,
-    /// Its device was removed, or another one has its name.
+    /// Whether the port's device was removed, or another device now has its name.
     pub stale: bool,
 }
 
 /// An existing router, whether or not its process runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActualRouter {
-    /// The document that it was made from.
+    /// The document from which the port was made.
     pub plan: Arc<RouterPlan>,
-    /// Whether its configuration is unknown: an update was refused half-way.
+    /// Whether its configuration is unknown, because an update was refused halfway.
     pub astray: bool,
-    /// Its removal failed half-way: it does not run, and its remains must be removed.
+    /// Whether its removal failed halfway: it does not run, and its remains must be removed.
     pub half: bool,
 }
 
@@ -43,7 +43,7 @@ pub struct Actual {
     pub ports: Vec<ActualPort>,
     /// Hosts, as far as they are made.
     pub hosts: Arc<Vec<Host>>,
-    /// Documents that slow paths were made from, by router.
+    /// Documents from which slow paths were made, by router.
     pub slow_paths: BTreeMap<RouterId, Router>,
     /// Slow paths whose programs have not been started, or have not finished a change.
     pub idle: BTreeSet<RouterId>,
@@ -55,12 +55,12 @@ pub struct Actual {
     pub routers: Vec<ActualRouter>,
     /// Documents whose rules are in force.
     pub filters: Arc<Vec<Filters>>,
-    /// Slices that have numbered rules of their own in force, by name.
+    /// Slices whose numbered rules are in force, by name.
     pub numbered: BTreeSet<SliceId>,
-    /// Slices with numbered rules that were taken out of force but are still stored, because their
-    /// slice is being removed.
+    /// Slices whose numbered rules are no longer in force but still stored, because the slice is
+    /// being removed.
     pub parked: BTreeSet<SliceId>,
-    /// A switch runs, or is about to be started again.
+    /// Whether a switch runs, or is about to be restarted.
     pub switch: bool,
 }
 
@@ -70,14 +70,14 @@ fn is_shared<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
 }
 
 impl ActualPort {
-    /// Whether the document names its device, and that is still the same one.
+    /// Whether the document names the port's device, and that is still the same device.
     pub fn is(&self, document: &Port) -> bool {
         !self.stale && same_device(&self.document, document)
     }
 
-    /// Whether its device meets the needs.
+    /// Whether the port's device meets the needs.
     pub fn can(&self, needs: Needs) -> bool {
-        // A VLAN offload that a match has switched off stays off.
+        // If a match has switched off a VLAN offload, it stays off.
         (self.needs.vlan || !needs.vlan) && self.needs.promiscuous == needs.promiscuous
     }
 }

@@ -5,13 +5,13 @@ use europa_elements::builtin;
 
 use crate::interface::InterfacePlan;
 
-/// The settings of `builtin: ipv4`, if the router runs that.
+/// The settings of `builtin: ipv4`, if the router runs it.
 pub(crate) fn description(
     router: &Router,
     interfaces: &[InterfacePlan],
 ) -> Option<builtin::Description> {
     match router.fast_path.value.choice() {
-        // With a slow path, its routes are Linux's.
+        // With a slow path, the routes are Linux's.
         Some(Choice::Ipv4 { routes, neighbours }) if router.slow_path.is_none() => {
             Some(describe(router, interfaces, routes, neighbours))
         }

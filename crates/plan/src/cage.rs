@@ -15,7 +15,7 @@ use crate::interface::InterfacePlan;
 pub struct CagePlan {
     /// Origin of the object, for messages.
     pub file: String,
-    /// The field of the document that names it.
+    /// The field of the document that names the object.
     pub field: &'static str,
     /// The object.
     pub object: Arc<Vec<u8>>,
@@ -23,7 +23,7 @@ pub struct CagePlan {
     pub settings: Settings,
     /// The program's rights.
     pub rights: Rights,
-    /// Number of the router's interfaces for which it runs: the first ones.
+    /// Number of the router's interfaces on which the program runs: the first ones.
     pub interfaces: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The desired state of documents, in the terms of the machine.
+//! The desired state that follows from documents, in the terms of the machine.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub struct Namespaces {
 pub struct Desired {
     /// The users' documents.
     pub documents: Arc<Documents>,
-    /// Ports: written, made by hosts, and made by slow paths.
+    /// All ports: written, made by hosts, and made by slow paths.
     pub ports: Vec<Port>,
     /// Relays.
     pub relays: Vec<RelayPlan>,
@@ -47,8 +47,7 @@ pub struct Desired {
 const UNKNOWN_MTU: u32 = 9216;
 
 impl Desired {
-    /// The desired state of `documents`, given the state `actual`. `look` asks the machine for a
-    /// port's device.
+    /// The desired state of `documents`, given the state `actual`. `look` examines a port's device.
     pub fn new(
         namespaces: &Namespaces,
         documents: &Arc<Documents>,
@@ -102,19 +101,19 @@ impl Desired {
         }
     }
 
-    /// Why it cannot be carried out as a whole.
+    /// The reason why the state cannot be carried out as a whole.
     pub fn refusal(&self) -> Option<Failure> {
         let plans = self.routers.iter().filter_map(|plan| plan.as_ref().err());
         let plans: Vec<Failure> = plans.map(|fault| Failure::from((**fault).clone())).collect();
         Failure::all(self.missing.values().chain(&plans))
     }
 
-    /// The plan of a router, if it can be.
+    /// The plan of a router, if the router is possible.
     pub fn router(&self, name: &str) -> Option<&Arc<RouterPlan>> {
         self.routers.get(*self.by_name.get(name)?)?.as_ref().ok()
     }
 
-    /// The plan of a router whose ports all exist.
+    /// The plan of a router, if all its ports exist.
     pub fn feasible(&self, name: &str) -> Option<&Arc<RouterPlan>> {
         self.router(name).filter(|plan| self.has_ports(plan))
     }
@@ -170,7 +169,7 @@ fn with_written(
     ports
 }
 
-/// The facts about an open port that changes to a document.
+/// The facts about an open port whose document changes.
 fn facts_as(
     open: &ActualPort,
     document: &Port,

@@ -20,7 +20,7 @@ pub fn diff(desired: &Desired, actual: &Actual) -> Vec<Step> {
     let routers = differ.routers();
     let mut first: Vec<Step> =
         routers.gone.iter().map(|plan| Step::RemoveRouter(plan.clone())).collect();
-    // Relays go before ports: their interfaces are in the tables of ports.
+    // Relays are removed before ports: their interfaces are in the tables of ports.
     let relays = differ.relays(&routers);
     first.extend(relays.gone.into_iter().map(Step::RemoveRelay));
     let gone = actual.ports.iter().filter(|port| differ.is_gone(port));
@@ -88,14 +88,14 @@ impl<'a> Differ<'a> {
         }
     }
 
-    /// Whether numbered rules of slices go out of force with their slice, or come back with it.
+    /// Whether numbered rules of a slice go out of force with the slice, or come back with it.
     fn rules_move(&self) -> bool {
         let slices = &self.desired.documents.slices;
         let there = |slice: &SliceId| slices.iter().any(|other| *slice == **other.name);
         !self.actual.numbered.iter().all(there) || self.actual.parked.iter().any(there)
     }
 
-    /// Whether a port is closed, perhaps to be opened again.
+    /// Whether a port is closed, even if it is opened again afterwards.
     fn is_gone(&self, port: &ActualPort) -> bool {
         let name = &*port.document.name.value;
         if !self.ports.get(name).is_some_and(|document| port.is(document)) {
@@ -107,14 +107,15 @@ impl<'a> Differ<'a> {
         }
     }
 
-    /// Whether a router's slow path goes on, with its devices.
+    /// Whether a router's slow path continues, with its devices.
     fn slow_path_stays(&self, router: &str) -> bool {
         let made = self.actual.slow_paths.get(router);
         let wanted = self.slow_paths.get(router);
         wanted.zip(made).is_some_and(|(wanted, made)| slow_paths::same(made, wanted))
     }
 
-    /// Whether devices of a router's slow path are made again. Its process needs the new ones.
+    /// Whether devices of a router's slow path are made again. The router's process then needs the
+    /// new ones.
     fn loses_slow_path(&self, plan: &RouterPlan) -> bool {
         plan.ports()
             .filter(|port| slow_paths::is_hidden(port))

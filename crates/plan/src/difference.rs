@@ -6,8 +6,8 @@ use europa_api::rest::{Action, Change, FieldChange};
 use europa_api::{Kept, Key};
 use serde_json::Value;
 
-/// Changes from `old` to `new`: removed objects, then changed ones, then new ones, each in its
-/// order. Also returns the number of unchanged ones.
+/// Changes from `old` to `new`: removed objects, then changed ones, then new ones, each group in
+/// its order. Also returns the number of unchanged objects.
 pub fn difference(old: &[Kept], new: &[Kept]) -> (Vec<Change>, u64) {
     let change = |action, kept: &Kept, fields| Change {
         action,
@@ -73,7 +73,7 @@ fn fields(old: &Kept, new: &Kept) -> Vec<FieldChange> {
     found
 }
 
-/// The key of an entry of a list, if it has one.
+/// The key of a list's entry, if it has one.
 fn name_of(value: &Value) -> Option<String> {
     let names = ["to", "address", "name", "path"];
     names.iter().find_map(|field| value.get(field)?.as_str().map(str::to_owned))
@@ -82,7 +82,7 @@ fn name_of(value: &Value) -> Option<String> {
 fn compare(path: String, old: Option<&Value>, new: Option<&Value>, found: &mut Vec<FieldChange>) {
     match (old, new) {
         (Some(old), Some(new)) if old == new => {
-            // The order of a router's interfaces counts, and is not seen by `==`.
+            // The order of a router's interfaces matters, but `==` ignores it.
             let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return };
             if path == "interfaces" && !old.keys().eq(new.keys()) {
                 let order = |map: &serde_json::Map<String, Value>| {
@@ -124,7 +124,7 @@ fn compare(path: String, old: Option<&Value>, new: Option<&Value>, found: &mut V
     }
 }
 
-/// Lists whose entries have names: by name.
+/// Compares lists by the names of their entries.
 fn list(path: &str, old: &[Value], new: &[Value], found: &mut Vec<FieldChange>) {
     use std::collections::HashMap;
     let by_name = |list: &[Value]| -> HashMap<String, Value> {

@@ -1,4 +1,4 @@
-//! The machine's facts before any change.
+//! The facts about the machine before any change.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,7 +13,7 @@ pub struct PortFacts {
     pub mac: [u8; 6],
     /// Longest packet, in bytes.
     pub mtu: u32,
-    /// VLAN matches can be trusted, or why not.
+    /// Whether VLAN matches can be trusted; if not, the reason.
     pub vlan: Result<(), String>,
 }
 
@@ -26,12 +26,12 @@ pub struct Facts {
     pub missing: BTreeMap<PortId, Failure>,
 }
 
-/// Why a change cannot be, or was not, carried out.
+/// The reason why a change cannot be, or was not, carried out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failure {
     /// Text for users.
     pub text: String,
-    /// Objects and fields that cause it, as far as known.
+    /// Objects and fields that cause the failure, as far as known.
     pub faults: Vec<Fault>,
 }
 

@@ -1,4 +1,4 @@
-//! Links to other machines: the other end by this node's documents.
+//! Links to other machines: the other end, from this node's documents.
 
 use std::net::SocketAddr;
 

@@ -55,8 +55,8 @@ pub fn direct(hosts: &[Host]) -> HashMap<Key, Key> {
     pairs
 }
 
-/// Whether the namespace of `old` can become `new`. A parameter that is no longer set has no former
-/// value.
+/// Whether the namespace of `old` can become that of `new`. A parameter that is no longer set has
+/// no known former value, so this prevents it.
 pub fn stays(old: &Host, new: &Host) -> bool {
     let set = |name: &str| new.sysctls.0.iter().any(|(other, _)| other.value == name);
     old.name == new.name
@@ -69,7 +69,21 @@ pub fn runs_others(old: &Host, new: &Host) -> bool {
     old.run != new.run
         || old.binds != new.binds
         || old.root != new.root
-        || (!new.run.is_empty() && old.env != new.env)
+        || own_command(old) != own_command(new)
+        || (has_commands(new) && old.env != new.env)
+}
+
+/// The command that a document gives, and its user.
+fn own_command(host: &Host) -> impl PartialEq + '_ {
+    (&host.entrypoint, &host.command, &host.user)
+}
+
+/// Whether programs may run in the host: an image has a command of its own.
+fn has_commands(host: &Host) -> bool {
+    !host.run.is_empty()
+        || !host.entrypoint.is_empty()
+        || !host.command.is_empty()
+        || host.root.is_some()
 }
 
 /// The interfaces of `old` that are removed, or made again, for `new`.
@@ -93,13 +107,13 @@ pub fn cut(old: &[Host], new: &[Host]) -> BTreeSet<Key> {
     cut
 }
 
-/// Whether a host of `old` becomes `new` without any of its devices made again.
+/// Whether a host of `old` becomes `new` without making any of its devices again.
 pub fn stays_whole(old: &Host, new: &Host) -> bool {
     let one = std::slice::from_ref;
     stays(old, new) && cut(one(old), one(new)).is_empty()
 }
 
-/// The outer end's device name: as Linux allows it.
+/// The device name of the outer end, in a form that Linux allows.
 pub fn outer_name(port: &str) -> String {
     if port.len() <= 15 { port.to_owned() } else { format!("h{:014x}", hash(port) >> 8) }
 }
@@ -177,7 +191,7 @@ mod tests {
             ("addresses: [10.0.0.2/24]", "mtu: 1400", "a.eth0"),
             ("{port: lan,", "{port: lan2,", "a.eth0"),
             ("eth0: {port: other}, ", "", "b.eth0"),
-            // A pair is removed with either of its ends.
+            // If one end of a pair is removed, the other is removed too.
             (
                 "other}, eth1: {link: ab",
                 "other}, eth1: {link: ab, mac: \"02:00:00:00:00:99\"",

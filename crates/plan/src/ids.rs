@@ -1,4 +1,4 @@
-//! Names of objects; each kind is a type of its own.
+//! Names of objects; each kind has its own type.
 //!
 //! An id dereferences to the text that users write and read, and prints and compares like it. It is
 //! cheap to clone.

@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use crate::far::FarEnd;
 use crate::ids::{InterfaceId, LinkId, PortId};
 
-/// The destination of an interface.
+/// The other side of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum To {
     /// A port.
@@ -25,7 +25,7 @@ pub enum To {
 }
 
 impl To {
-    /// The port, if that is the destination.
+    /// The port, if the interface leads to one.
     pub fn port(&self) -> Option<&PortId> {
         match self {
             To::Port(port) => Some(port),
@@ -33,7 +33,7 @@ impl To {
         }
     }
 
-    /// The end on another machine, if that is the destination.
+    /// The end on another machine, if the interface leads to one.
     pub fn far(&self) -> Option<&FarEnd> {
         match self {
             To::Far(end) => Some(end),
@@ -71,7 +71,7 @@ pub struct InterfacePlan {
     pub spec: InterfaceSpec,
     /// The tunnel that ends at it.
     pub tunnel: Option<Tunnel>,
-    /// The link's effects on its sent packets.
+    /// The link's effects on packets that the interface sends.
     pub impairment: Option<Settings>,
     /// Its addresses, configured or generated.
     pub addresses: Vec<IpNet>,
@@ -82,8 +82,8 @@ pub struct InterfacePlan {
 }
 
 impl InterfacePlan {
-    /// For a kernel router's hidden interface to a queue: the name of the interface by which its
-    /// frames leave.
+    /// If this is a kernel router's hidden interface to a queue: the name of the interface by which
+    /// its frames leave.
     pub fn queue_of(&self) -> Option<&str> {
         self.name.strip_suffix(InterfaceName::QUEUE_SIDE)
     }
@@ -95,10 +95,10 @@ impl InterfacePlan {
         let at_a_host = |one: &Self| one.link.is_some() && !on_a_link(&one.to);
         let mut spec = new.spec.clone();
         if at_a_host(self) && at_a_host(new) {
-            // A relay receives them when the link begins to have an effect on the host's packets.
+            // A relay receives the packets once the link has an effect on the host's packets.
             spec.matches.clone_from(&self.spec.matches);
         }
-        // A program gets the frames once it is loaded, and the process gets them again once it
+        // The program gets the frames once it is loaded; the process gets them again once it
         // forwards.
         spec.flags = spec.flags & !CAGED | self.spec.flags & CAGED;
         self.name == new.name
@@ -109,7 +109,7 @@ impl InterfacePlan {
             && (self.to == new.to || (on_a_link(&self.to) && on_a_link(&new.to)))
     }
 
-    /// Whether the switch needs no order when it becomes `new`, as which it [`stays`](Self::stays).
+    /// Whether the switch needs no order when this becomes `new` and [`stays`](Self::stays).
     pub fn is_wired_as(&self, new: &Self) -> bool {
         self.to == new.to
             && self.impairment == new.impairment
@@ -122,7 +122,7 @@ impl InterfacePlan {
 /// the IPv4 checksum and the UDP source port are filled in for each frame.
 ///
 /// # Errors
-/// Its two addresses are of different families.
+/// The two addresses are of different families.
 pub fn vxlan_header(tunnel: Tunnel, from: [u8; 6], to: [u8; 6]) -> Result<Vec<u8>, String> {
     let mut header = Vec::with_capacity(70);
     header.extend(to);

@@ -1,5 +1,5 @@
-//! From documents and facts to desired state, and from differences to steps. Nothing is touched
-//! here: every function is pure.
+//! Computes desired state from documents and facts, and steps from differences. Every function is
+//! pure.
 //!
 //! | file         | concern                                                        |
 //! |--------------|----------------------------------------------------------------|

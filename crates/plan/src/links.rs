@@ -1,10 +1,10 @@
-//! Links: their documents, in the switch's form.
+//! Links: converts their documents to the switch's form.
 
 use europa_api::{Distribution, Documents, Line, Loss, QueueLength};
 use europa_impair::{Limit, Settings};
 
-/// A link's effects on packets from the end of this name: `slice/router`, or a host's name. `None`
-/// if it has no effects.
+/// A link's effects on packets from this end: `slice/router`, or a host's name. `None` if it has no
+/// effects.
 pub(crate) fn impairment(documents: &Documents, link: &str, end: &str) -> Option<Settings> {
     let document = documents.links.iter().find(|document| &**document.name == link)?;
     let line = document.line_from(end);

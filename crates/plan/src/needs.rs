@@ -1,4 +1,4 @@
-//! The needs of a port's interfaces from its device.
+//! The abilities that a port's interfaces need from its device.
 
 use europa_api::{Documents, Selector};
 
@@ -23,7 +23,7 @@ impl Needs {
             .collect();
         Needs {
             vlan: on.iter().any(|interface| interface.vlan().is_some()),
-            // Its own addresses, or broadcast ones.
+            // Its own addresses or broadcasts.
             promiscuous: hosts::is_line(port)
                 || on
                     .iter()

@@ -1,5 +1,5 @@
-//! The parts of a router that cannot change in a running process, as a record keeps them for the
-//! next node.
+//! The parts of a router that cannot change in a running process. A record stores them for the next
+//! node.
 
 use europa_substrate::{Match, MatchKind};
 use serde_json::{Value, json};
@@ -8,8 +8,9 @@ use crate::interface::{InterfacePlan, To};
 use crate::router::{Place, RouterPlan};
 
 impl RouterPlan {
-    /// The parts that cannot change in a running process. Equal values mean that a process of one
-    /// plan can be adopted as one of the other; the switch handles the effects of links.
+    /// The parts that cannot change in a running process. If they are equal, a process of one plan
+    /// can be adopted as one of the other. The effects of links are not included, because the
+    /// switch handles them.
     pub fn outside(&self) -> Value {
         let place = match &self.place {
             Place::Isolated => json!("isolated"),
@@ -35,7 +36,7 @@ fn interface(plan: &InterfacePlan) -> Value {
     let to = match &plan.to {
         To::Port(port) => json!({ "port": **port }),
         To::Link(end) => json!({ "link": end.to_string() }),
-        // Without its keys: the switch handles the rest.
+        // The keys are not included: the switch handles them.
         To::Far(end) => json!({ "tunnel": *end.link }),
         To::Nowhere => Value::Null,
     };

@@ -1,15 +1,15 @@
-//! Interfaces of kernel routers whose frames pass the switch.
+//! Interfaces of kernel routers whose frames must pass the switch.
 //!
-//! Frames of a kernel router's program leave from the kernel. Frames that must pass filters,
-//! queues, a rate or a line enter the pool of the router's process by a hidden interface
-//! `NAME@queue`. The process sends them by the interface, as every other router does.
+//! Frames of a kernel router's program leave from the kernel. If frames must pass filters, queues,
+//! a rate or a line, they enter the pool of the router's process by a hidden interface
+//! `NAME@queue`. The process sends them by the named interface, like every other router.
 
 use europa_api::{At, Documents, Interface, InterfaceName, Queues, Router, Run};
 
 use crate::ids::RouterId;
 use crate::links::impairment;
 
-/// Adds to kernel routers the hidden interfaces that they need.
+/// Adds the hidden interfaces that kernel routers need.
 pub(crate) fn expand(documents: &mut Documents) {
     let hidden =
         documents.routers.iter().map(|router| names(documents, router)).collect::<Vec<_>>();
@@ -47,7 +47,7 @@ fn is_shared_out(documents: &Documents, port: &str) -> bool {
     rate || parts.into_iter().any(|part| part.sends())
 }
 
-/// An interface without a destination: its frames come from the kernel.
+/// An interface that leads nowhere: its frames come from the kernel.
 fn nowhere() -> Interface {
     Interface {
         port: None,

@@ -1,9 +1,10 @@
-//! Relays: hosts' packets over links with a rate, delay or losses, and to other machines.
+//! Relays handle hosts' packets over links with a rate, delay or losses, and over links to other
+//! machines.
 //!
-//! The switch delays and loses routers' packets over links. A host's packets enter the router's
-//! pool directly from its port. If the link has an effect on them, they enter a pool of the switch:
-//! the relay. With a host at the end of a link to another machine, packets of both directions pass
-//! the relay.
+//! The switch delays and drops routers' packets over links. A host's packets usually enter the
+//! router's pool directly from the host's port. If the link has an effect on them, they enter a
+//! pool of the switch instead: the relay. If a host is at the end of a link to another machine,
+//! packets of both directions pass the relay.
 
 use std::collections::HashSet;
 
@@ -19,7 +20,7 @@ use crate::links::impairment;
 /// An Ethernet header and a VLAN tag.
 const HEADER_BYTES: u32 = 18;
 
-/// One host's end of a link, planned.
+/// The plan for one host's end of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RelayPlan {
     /// The port that the host's interface makes.
@@ -45,12 +46,12 @@ impl RelayPlan {
         self.mtu + HEADER_BYTES
     }
 
-    /// Its interface for packets from another machine to the host.
+    /// The relay's interface for packets from another machine to the host.
     pub fn back(&self) -> InterfaceSpec {
         InterfaceSpec { local: 1, matches: Vec::new(), ..self.spec() }
     }
 
-    /// Its interface in the substrate, which owns all packets of the port.
+    /// The relay's interface in the substrate, which owns all packets of the port.
     pub fn spec(&self) -> InterfaceSpec {
         InterfaceSpec {
             local: 0,
@@ -78,7 +79,7 @@ pub fn relays(documents: &Documents) -> Vec<RelayPlan> {
             };
             let far = far_end(documents, link);
             let impairment = impairment(documents, link, &host.name);
-            // A link without a far end has no receiver; a perfect link to a router needs no relay.
+            // A link without a far end has no receiver. An ideal link to a router needs no relay.
             if far.is_none() && (impairment.is_none() || !links.contains(&***link)) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! One router, planned, and how a running one becomes another.
+//! The plan of one router, and how a running router becomes another.
 
 use std::net::Ipv4Addr;
 
@@ -18,12 +18,12 @@ use crate::slow_paths::is_hidden;
 pub enum Place {
     /// A process that runs a Click configuration.
     Isolated,
-    /// A process that runs a Click configuration with elements of the user's own: the file of its
+    /// A process that runs a Click configuration with the user's own elements: the file of their
     /// program.
     Elements(String),
-    /// A process of the user's own: the command.
+    /// A process that runs the user's own program: the command.
     Program(Vec<String>),
-    /// The switch; the router's limits there.
+    /// The switch, with the router's limits there.
     Inline(orders::Inline),
     /// The kernel, and a process for the packets that the program passes.
     Kernel,
@@ -36,11 +36,11 @@ pub struct RouterPlan {
     pub name: RouterId,
     /// The place of its fast path.
     pub place: Place,
-    /// The program that runs in the kernel, if it has one.
+    /// The program that runs in the kernel, if the router has one.
     pub cage: Option<CagePlan>,
     /// Its packet pool.
     pub geometry: Geometry,
-    /// Its interfaces, in the order of its document.
+    /// The router's interfaces, in the order of its document.
     pub interfaces: Vec<InterfacePlan>,
     /// It polls without sleeping.
     pub busy: bool,
@@ -48,13 +48,13 @@ pub struct RouterPlan {
     pub cpus: Vec<usize>,
     /// Text of the Click configuration.
     pub configuration: String,
-    /// The file with that configuration.
+    /// The file that contains this configuration.
     pub file: String,
     /// The settings of `builtin: ipv4`.
     pub description: Option<Description>,
     /// The first IPv4 address of each interface.
     pub addresses: Vec<Option<Ipv4Addr>>,
-    /// Files and sockets that its elements may have.
+    /// Files and sockets that the router's elements may use.
     pub grants: Vec<Resource>,
 }
 
@@ -63,7 +63,7 @@ pub struct RouterPlan {
 pub enum RouterChange {
     /// It is in the desired state.
     Nothing,
-    /// Its process continues: the switch gets its interfaces, and handlers are written.
+    /// Its process continues: the switch gets changed interfaces, and handlers are written.
     InPlace(Vec<Update>),
     /// Its process takes over another configuration, with the state of the old one.
     Swap,
@@ -77,12 +77,12 @@ impl RouterPlan {
         self.interfaces.iter().filter_map(|interface| interface.to.port())
     }
 
-    /// Whether it runs inside the switch.
+    /// Whether the router runs inside the switch.
     pub fn is_inline(&self) -> bool {
         matches!(self.place, Place::Inline(_))
     }
 
-    /// The command of its program; empty if it runs a Click configuration.
+    /// The command of the router's program; empty if it runs a Click configuration.
     pub fn program(&self) -> &[String] {
         match &self.place {
             Place::Program(command) => command,
@@ -90,7 +90,7 @@ impl RouterPlan {
         }
     }
 
-    /// The program with its elements, if the user has written some.
+    /// The program with the user's elements, if there is one.
     pub fn elements(&self) -> Option<&str> {
         match &self.place {
             Place::Elements(file) => Some(file),
@@ -182,8 +182,8 @@ impl RouterPlan {
         all
     }
 
-    /// Whether a process of this plan can be adopted as one of `new`, apart from its configuration,
-    /// which can be changed while it runs.
+    /// Whether a process of this plan can be adopted as one of `new`. The configuration may differ,
+    /// because it can be changed while the process runs.
     pub fn is_outside_as(&self, new: &Self) -> bool {
         self.geometry == new.geometry
             && self.interfaces.len() == new.interfaces.len()
@@ -195,9 +195,9 @@ impl RouterPlan {
             && self.has_process_of(new)
     }
 
-    /// Whether a process of this plan can be that of `new`, with another configuration. A kernel
-    /// router's process runs a Click configuration. With a slow path, the process would have to
-    /// follow Linux from its start.
+    /// Whether a process of this plan can become that of `new` with another configuration. This
+    /// includes a kernel router's process, which runs a Click configuration. It excludes routers
+    /// with a slow path: their process would have to follow Linux from its start.
     fn has_process_of(&self, new: &Self) -> bool {
         let clicks = |plan: &Self| matches!(plan.place, Place::Isolated | Place::Kernel);
         let follows = |plan: &Self| plan.ports().any(|port| is_hidden(port));
@@ -229,7 +229,7 @@ impl RouterPlan {
     }
 }
 
-/// A configuration without the blank lines that only count lines of a file.
+/// A configuration without the leading blank lines that stand for lines of its file.
 pub fn text(configuration: &str) -> &str {
     configuration.trim_start_matches('\n')
 }

@@ -29,11 +29,11 @@ const LINK_MTU: u32 = 1500;
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum LinkEnd {
     Router(InterfaceId),
-    /// A host, by the port that its interface makes.
+    /// A host, identified by the port that its interface makes.
     Host(PortId),
 }
 
-/// The common facts of the routers of a set of documents.
+/// Data that all routers of a set of documents share.
 struct Context<'a> {
     documents: &'a Documents,
     ports: &'a HashMap<PortId, PortFacts>,
@@ -44,7 +44,7 @@ struct Context<'a> {
     relays: Vec<RelayPlan>,
 }
 
-/// Plans all routers, each separately. Returns the impossible ones with reasons.
+/// Plans each router separately. Returns the reason for each impossible one.
 pub fn routers(
     documents: &Documents,
     ports: &HashMap<PortId, PortFacts>,
@@ -182,7 +182,7 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// The destination of an interface on a link.
+    /// The other side of an interface on a link.
     fn other_end(&self, link: &str, router: &RouterId, interface: &str) -> To {
         if self.wires.contains(link) {
             return To::Port(PortId::new(wires::port_name(link, router, interface)));
@@ -220,6 +220,65 @@ fn place(router: &europa_api::Router) -> Place {
     }
 }
 
+/// How the frames of an interface are told from others of its port.
+struct Selected {
+    mac: [u8; 6],
+    flags: u32,
+    matches: Vec<Match>,
+    mtu: u32,
+    tunnel: Option<Tunnel>,
+}
+
+/// The matches of an interface with the Ethernet address `own`, on a port with these facts.
+fn select(interface: &europa_api::Interface, own: [u8; 6], facts: Option<&PortFacts>) -> Selected {
+    let vlan = interface.vlan().unwrap_or(0);
+    let port_mac = facts.map_or(own, |facts| facts.mac);
+    let one = |kind| vec![Match { vlan, kind }];
+    let mtu = facts.map_or(LINK_MTU, |facts| facts.mtu);
+    let bare = Selected { mac: own, flags: 0, matches: Vec::new(), mtu, tunnel: None };
+    let shared = |matches: Vec<Match>| Selected {
+        mac: port_mac,
+        flags: SHARES_MAC,
+        matches,
+        mtu,
+        tunnel: None,
+    };
+    // With a host at the other end of a link, the interface owns all packets of its port.
+    let selector = if interface.link.is_some() { Selector::All } else { interface.selector() };
+    match selector {
+        _ if facts.is_none() => bare,
+        Selector::Mac => Selected { matches: one(MatchKind::Mac(own)), ..bare },
+        Selector::Prefix(prefixes) => {
+            shared(prefixes.iter().flat_map(|p| one(MatchKind::Prefix(p.value))).collect())
+        }
+        Selector::Udp(numbers) => {
+            shared(numbers.iter().flat_map(|n| one(MatchKind::Udp(n.value))).collect())
+        }
+        Selector::Mpls(labels) => {
+            shared(labels.iter().flat_map(|l| one(MatchKind::Mpls(l.value))).collect())
+        }
+        Selector::Vxlan(vxlan) => {
+            let outer = if vxlan.remote.value.is_ipv4() { 50 } else { 70 };
+            let tunnel = Tunnel {
+                vni: vxlan.vni.value,
+                local: vxlan.local.value,
+                remote: vxlan.remote.value,
+            };
+            Selected {
+                matches: one(MatchKind::Vxlan(vxlan.vni.value)),
+                mtu: mtu.saturating_sub(outer),
+                tunnel: Some(tunnel),
+                ..bare
+            }
+        }
+        Selector::All => Selected {
+            flags: ANY_SOURCE | if vlan == 0 { TAGS } else { 0 },
+            matches: one(MatchKind::All),
+            ..bare
+        },
+    }
+}
+
 fn plan_interface(
     router: &europa_api::Router,
     name: &str,
@@ -232,46 +291,8 @@ fn plan_interface(
     if let (Some(Err(why)), 1..) = (facts.map(|facts| &facts.vlan), vlan) {
         return Err(("match", why.clone()));
     }
-    let own = router.mac(name, interface).0;
-    let port_mac = facts.map_or(own, |facts| facts.mac);
-    let one = |kind| vec![Match { vlan, kind }];
-    let mut mac = own;
-    let mut flags = 0;
-    let mut tunnel = None;
-    let mut matches = Vec::new();
-    let mut mtu = facts.map_or(LINK_MTU, |facts| facts.mtu);
-    // With a host at the other end of a link, the interface owns all packets of its port.
-    let selector = if interface.link.is_some() { Selector::All } else { interface.selector() };
-    match selector {
-        _ if facts.is_none() => {}
-        Selector::Mac => matches = one(MatchKind::Mac(own)),
-        Selector::Prefix(prefixes) => {
-            (mac, flags) = (port_mac, SHARES_MAC);
-            matches = prefixes.iter().flat_map(|p| one(MatchKind::Prefix(p.value))).collect();
-        }
-        Selector::Udp(numbers) => {
-            (mac, flags) = (port_mac, SHARES_MAC);
-            matches = numbers.iter().flat_map(|n| one(MatchKind::Udp(n.value))).collect();
-        }
-        Selector::Mpls(labels) => {
-            (mac, flags) = (port_mac, SHARES_MAC);
-            matches = labels.iter().flat_map(|l| one(MatchKind::Mpls(l.value))).collect();
-        }
-        Selector::Vxlan(vxlan) => {
-            matches = one(MatchKind::Vxlan(vxlan.vni.value));
-            let outer = if vxlan.remote.value.is_ipv4() { 50 } else { 70 };
-            mtu = mtu.saturating_sub(outer);
-            tunnel = Some(Tunnel {
-                vni: vxlan.vni.value,
-                local: vxlan.local.value,
-                remote: vxlan.remote.value,
-            });
-        }
-        Selector::All => {
-            flags = ANY_SOURCE | if vlan == 0 { TAGS } else { 0 };
-            matches = one(MatchKind::All);
-        }
-    }
+    let selected = select(interface, router.mac(name, interface).0, facts);
+    let Selected { mac, mut flags, matches, mut mtu, tunnel } = selected;
     if let Some(asked) = &interface.mtu {
         if facts.is_some() && asked.value > mtu {
             let what = format!("an MTU of {} does not fit its port's {mtu}", asked.value);
@@ -279,7 +300,7 @@ fn plan_interface(
         }
         mtu = asked.value;
     }
-    // A device has no room for a second tag, so that counts towards the MTU.
+    // A device has no room for a second tag, so that tag counts towards the MTU.
     let tag = if flags & TAGS != 0 && vlan == 0 { TAG_BYTES } else { 0 };
     if interface.inner_tags() {
         flags |= TAGS;
@@ -331,7 +352,7 @@ fn configuration(
 ) -> Result<(String, String), String> {
     match router.fast_path.value.choice() {
         Some(Choice::Click(configuration)) => {
-            // Errors show the line in the file of the text.
+            // Blank lines in front make errors show the line number of the file.
             let lead = "\n".repeat(configuration.first_line.saturating_sub(1));
             Ok((lead + &configuration.text, configuration.file.clone()))
         }
@@ -339,7 +360,8 @@ fn configuration(
             Ok((builtin::ipv4(router, interfaces, routes, neighbours)?, "builtin: ipv4".into()))
         }
         Some(Choice::Bridge) => {
-            // It forwards packets of other stations: with an address of its own it would lose all.
+            // This router forwards packets of other stations. With an address of its own it would
+            // lose all of them.
             let own = |i: &&InterfacePlan| {
                 matches!(i.to, To::Port(_)) && i.spec.flags & ANY_SOURCE == 0 && i.tunnel.is_none()
             };
@@ -353,7 +375,7 @@ fn configuration(
             Ok((builtin::bridge(router, interfaces), "builtin: bridge".into()))
         }
         Some(Choice::Xdp(..)) => Ok((builtin::kernel(router, interfaces), "run: kernel".into())),
-        // The program itself is in the plan.
+        // The program itself is already in the plan.
         Some(Choice::Program(_)) => Ok((String::new(), "program".into())),
         None => Err("it has no fast path".into()),
     }

@@ -7,9 +7,9 @@
 //! | a file                            | programs that use it are reloaded                    |
 //! | a file begins or ceases to hide a file of the host | programs that use it are started again: their view of the file system was made at their start |
 //!
-//! A program uses the files of `reload_on`. Without that, it uses the files that its command names,
-//! the ones that FRR and BIRD read by default, and the ones that these files name. A file that no
-//! program uses in this way reloads every program without `reload_on` that always runs.
+//! A program uses the files of `reload_on`. Without `reload_on`, it uses the files that its command
+//! names, those that FRR and BIRD read by default, and those that these files name. A file that no
+//! program uses in this way makes every program reload that has no `reload_on` and always runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -31,7 +31,7 @@ pub const BIRDC: &str = "birdc";
 /// A file that only FRR's shell reads.
 const VTYSH: &str = "/etc/frr/vtysh.conf";
 
-/// Programs of this machine that reload others.
+/// Programs of this machine by which programs of slow paths reload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tools {
     /// FRR's reload tool.
@@ -59,7 +59,7 @@ fn program(daemon: &Daemon) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The name of a daemon of FRR, if it is one.
+/// The name of a daemon of FRR; `None` for other programs.
 fn frr(daemon: &Daemon) -> Option<&str> {
     let name = program(daemon);
     let path = daemon.command.first().map_or("", |word| word.value.as_str());
@@ -82,7 +82,7 @@ fn option<'a>(daemon: &'a Daemon, short: &str, long: &str) -> Option<&'a str> {
     None
 }
 
-/// The file that a program is known to read, in addition to those that its command names.
+/// The file that a program reads by default, in addition to those that its command names.
 fn known_file(daemon: &Daemon) -> Option<String> {
     if let Some(name) = frr(daemon) {
         let named = option(daemon, "-f", "--config_file").map(str::to_owned);
@@ -92,7 +92,7 @@ fn known_file(daemon: &Daemon) -> Option<String> {
         .then(|| option(daemon, "-c", "-c").unwrap_or("/etc/bird/bird.conf").to_owned())
 }
 
-/// The names of the programs that one needs.
+/// The names of the programs that a program needs.
 pub fn needs(run: &[At<Daemon>], daemon: &Daemon) -> Vec<String> {
     if let Some(needs) = &daemon.needs {
         return needs.iter().map(|name| name.to_string()).collect();
@@ -102,13 +102,13 @@ pub fn needs(run: &[At<Daemon>], daemon: &Daemon) -> Vec<String> {
     zebra.filter(|_| is_other).map(|zebra| zebra.name.to_string()).into_iter().collect()
 }
 
-/// The file that exists once a program serves programs that need it.
+/// The file that exists once a program is ready for the programs that need it.
 pub fn ready_file(daemon: &Daemon) -> Option<String> {
     let socket = option(daemon, "-z", "--socket").unwrap_or("/run/frr/zserv.api");
     (frr(daemon) == Some("zebra")).then(|| socket.to_owned())
 }
 
-/// How a program reloads its files; `None`: only by a restart.
+/// How a program reloads its files; `None` if it can only be restarted.
 fn reload(files: &[At<File>], daemon: &Daemon, tools: Tools) -> Option<Reload> {
     if let Some(reload) = &daemon.reload {
         return Some(reload.value.clone());
@@ -163,13 +163,13 @@ fn names(text: &str, path: &str) -> bool {
 
 /// Whether a word names a file, or a directory that contains it.
 fn names_above(text: &str, path: &str) -> bool {
-    // Shared directories are no evidence.
+    // Shared directories do not show which program reads a file.
     let above = Path::new(path).ancestors().skip(1);
     let own = above.filter(|folder| folder.components().count() > 2);
     names(text, path) || own.map(|folder| folder.to_string_lossy()).any(|one| ends(text, &one))
 }
 
-/// Whether a text names a directory itself, and not a path inside it.
+/// Whether a text names the directory itself, not a path inside it.
 fn ends(text: &str, folder: &str) -> bool {
     text.match_indices(folder).any(|(at, _)| {
         let rest = text.get(at + folder.len()..).unwrap_or_default();
@@ -212,7 +212,7 @@ fn uses(slow_path: &SlowPath, daemon: &Daemon) -> BTreeSet<String> {
     }
 }
 
-/// Paths of files that differ, and whether they hide different files.
+/// Paths of files that differ, and whether the set of hidden files differs.
 fn changed(old: &SlowPath, new: &SlowPath) -> BTreeMap<String, bool> {
     let find = |all: &'_ SlowPath, path: &str| {
         all.files.iter().find(|file| *file.path.value == *path).map(|file| file.value.clone())
@@ -241,7 +241,7 @@ pub fn actions(old: &SlowPath, new: &SlowPath, tools: Tools) -> BTreeMap<String,
         actions.insert(daemon.name.to_string(), Action::Stop);
     }
     let changed = changed(old, new);
-    // Its former files count too, as the new document may not name them.
+    // The program's former files count too, because the new document may not name them.
     let uses = |daemon: &At<Daemon>| {
         let before = old.run.iter().find(|other| other.name == daemon.name);
         let mut paths = uses(new, daemon);
@@ -309,8 +309,7 @@ pub fn of_routers(old: &Router, new: &Router, tools: Tools) -> BTreeMap<String, 
     }
 }
 
-/// Adds later actions on programs to the pending ones. A program that restarts is not reloaded as
-/// well.
+/// Adds later actions on programs to pending ones. A program that restarts is not reloaded as well.
 pub fn add(all: &mut BTreeMap<String, Action>, later: BTreeMap<String, Action>) {
     for (name, action) in later {
         let earlier = all.get(&name);

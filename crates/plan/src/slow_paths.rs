@@ -1,8 +1,9 @@
 //! Slow paths: the hidden ports and interfaces that they need.
 //!
-//! A router with a slow path gets, before anything is planned, a hidden port and a hidden interface
+//! Before the state is planned, a router with a slow path gets a hidden port and a hidden interface
 //! `NAME@host` for each of its interfaces. The port is the outer end of a veth pair; the inner end
-//! is the interface in the router's namespace. Otherwise they are ordinary ports and interfaces.
+//! is the interface in the router's namespace. Apart from this, they are ordinary ports and
+//! interfaces.
 
 use europa_api::{At, Documents, Mac, Match, Name, Port, Receive, Router};
 
@@ -14,7 +15,7 @@ pub fn port_name(router: &str, interface: &str) -> String {
     format!("{router}.{interface}{HIDDEN}")
 }
 
-/// Whether a port is one of a slow path.
+/// Whether a port belongs to a slow path.
 pub fn is_hidden(port: &str) -> bool {
     port.ends_with(HIDDEN)
 }
@@ -24,7 +25,7 @@ pub fn router_of(port: &str) -> Option<&str> {
     Some(port.strip_suffix(HIDDEN)?.rsplit_once('.')?.0)
 }
 
-/// Adds to routers with a slow path the hidden interfaces; the hidden ports that these need, in
+/// Adds the hidden interfaces to routers with a slow path, and the hidden ports that these need, in
 /// the network namespace of this name.
 pub fn expand(outside: &str, documents: &Documents) -> (Documents, Vec<Port>) {
     let mut expanded = documents.clone();
@@ -66,14 +67,14 @@ fn port(outside: &str, router: &str, interface: &str) -> Port {
     }
 }
 
-/// The device name of an interface's outer end: of 15 letters at most, and always the same.
+/// The device name of an interface's outer end: at most 15 characters, and always the same.
 pub fn outer_name(router: &str, interface: &str) -> String {
     let Mac(bytes) = Mac::generated(&format!("{router}.{interface}"));
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("h{digits}")
 }
 
-/// The hidden interface on a hidden port, which owns all its packets.
+/// The hidden interface on a hidden port, which owns all packets of the port.
 fn host_interface(port: Name) -> europa_api::Interface {
     europa_api::Interface {
         port: Some(at(port)),
@@ -92,9 +93,8 @@ fn at<T>(value: T) -> At<T> {
     At { value, place: Default::default() }
 }
 
-/// Whether two documents of a router with a slow path need the same namespace and devices there:
-/// files, programs, the uplink, static routes and neighbours change in place; the root directory
-/// does not.
+/// Whether two documents of a router with a slow path need the same namespace and devices. Files,
+/// programs, the uplink, static routes and neighbours change in place; the root directory does not.
 pub fn same(one: &Router, other: &Router) -> bool {
     fn root(of: &Router) -> Option<&String> {
         of.slow_path.as_ref()?.root.as_ref().map(|root| &root.value)
@@ -118,7 +118,7 @@ pub fn with_uplink(router: &Router, has: bool) -> Router {
     router
 }
 
-/// Whether two documents of a router have the same static routes and neighbours there.
+/// Whether two documents of a router have the same static routes and neighbours in the slow path.
 pub fn same_static(one: &Router, other: &Router) -> bool {
     one.fast_path.routes == other.fast_path.routes
         && one.fast_path.neighbours == other.fast_path.neighbours

@@ -10,7 +10,7 @@ use crate::relays::RelayPlan;
 use crate::router::{RouterChange, RouterPlan};
 use crate::{hosts, slow_paths, wires};
 
-/// One step. It contains both states of its change, so that its inverse is known.
+/// One step. It contains the states before and after its change, so its inverse is known.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// A router ends.
@@ -26,18 +26,18 @@ pub enum Step {
         /// Desired hosts.
         to: Vec<Host>,
     },
-    /// Hosts and interfaces of them begin, and change.
+    /// Hosts and their interfaces begin, and change.
     MakeHosts {
-        /// Hosts before the step that trimmed them.
+        /// Hosts as they were before the step that trimmed them.
         from: Vec<Host>,
         /// Desired hosts.
         to: Vec<Host>,
     },
     /// Slow paths end, change and begin.
     ChangeSlowPaths {
-        /// Documents of routers that have one.
+        /// Documents of routers that have a slow path.
         from: Vec<Router>,
-        /// Documents of routers that will have one.
+        /// Documents of routers that will have a slow path.
         to: Vec<Router>,
     },
     /// A device becomes a port.
@@ -67,7 +67,7 @@ pub enum Step {
         /// Desired documents.
         to: Vec<Filters>,
     },
-    /// The line's effects on a host's packets change.
+    /// The effects of the link on a host's packets change.
     ImpairRelay {
         /// The present relay.
         from: RelayPlan,
@@ -85,7 +85,7 @@ pub enum Step {
         /// The kind of change.
         change: RouterChange,
     },
-    /// A host's packets by this port pass its link's queue.
+    /// A host's packets from this port now pass the queue of its link.
     MakeRelay(RelayPlan),
     /// Programs of slow paths start, and link states are followed.
     StartSlowPaths,
@@ -105,12 +105,12 @@ pub enum Subject {
 }
 
 impl Step {
-    /// Whether it costs a moment of a CPU.
+    /// Whether the step starts a process, which costs CPU time.
     pub fn starts_a_process(&self) -> bool {
         matches!(self, Step::AddRouter(_))
     }
 
-    /// Whether it names so many objects that freeing its memory takes milliseconds.
+    /// Whether the step names so many objects that freeing its memory takes milliseconds.
     pub fn is_long(&self) -> bool {
         matches!(
             self,
@@ -121,7 +121,7 @@ impl Step {
         )
     }
 
-    /// The objects in doubt when it fails.
+    /// The objects in doubt when the step fails.
     pub fn makes(&self) -> Vec<Subject> {
         match self {
             Step::RemoveRouter(plan) | Step::AddRouter(plan) => {
@@ -183,7 +183,7 @@ impl Step {
         }
     }
 
-    /// The step that undoes it; `None` if there is nothing to undo.
+    /// The step that undoes this one; `None` if there is nothing to undo.
     pub fn inverse(&self) -> Option<Step> {
         Some(match self.clone() {
             Step::RemoveRouter(plan) => Step::AddRouter(plan),
@@ -200,7 +200,7 @@ impl Step {
             Step::ChangeFilters { from, to } => Step::ChangeFilters { from: to, to: from },
             Step::ImpairRelay { from, to } => Step::ImpairRelay { from: to, to: from },
             Step::UpdateRouter { from, to, .. } => {
-                // Handlers that were written are written back.
+                // Handlers get their former values back.
                 let change = to.change(false, &from);
                 Step::UpdateRouter { from: to, to: from, change }
             }

@@ -1,4 +1,4 @@
-//! The steps that follow from two sets of documents, as tables.
+//! Tests the steps that follow from two sets of documents, as tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ fn desired(documents: &Documents, actual: &Actual) -> Desired {
     desired
 }
 
-/// The actual state when all of `documents` is carried out.
+/// The actual state after all of `documents` has been carried out.
 fn actual(documents: &Documents) -> Actual {
     let wanted = desired(documents, &Actual::default());
     let ports = wanted.ports.iter().map(|document| ActualPort {
@@ -143,7 +143,7 @@ fn a_configuration_is_swapped() {
     assert_eq!(steps(&from, &to), ["swap the configuration of router s/r"]);
 }
 
-/// A slice begins to give its links addresses: no router's document changes, but routers restart. A
+/// A slice begins to give its links addresses. No router's document changes, but routers restart; a
 /// dry run lists them.
 #[test]
 fn n01_a_dry_run_tells_of_objects_whose_documents_stay() {
@@ -160,7 +160,7 @@ fn n01_a_dry_run_tells_of_objects_whose_documents_stay() {
     );
 }
 
-/// The inverse of each step leads back, and the inverse of that is the step.
+/// The inverse of each step leads back, and the inverse of the inverse is the step.
 #[test]
 fn each_step_has_an_inverse() {
     let other = "kind: slice\nname: s\n---\nkind: host\nname: g\ninterfaces: {eth0: {port: x}}\n---\n\
@@ -175,7 +175,7 @@ fn each_step_has_an_inverse() {
             assert_eq!(back.inverse().as_ref(), Some(step), "{back:?}");
         }
     }
-    // The inverses undo a change, last first.
+    // The inverses undo a change, in reverse order.
     let after = actual(&documents(other));
     let back = diff(&desired(&documents(LAB), &after), &after);
     let mut inverses: Vec<_> = forth.iter().rev().filter_map(|step| step.inverse()).collect();
@@ -232,7 +232,7 @@ fn a_dry_run_tells_what_programs_do() {
     }
 }
 
-/// A port that needs VLAN tags is prepared once.
+/// A port that needs VLAN tags is prepared only once.
 #[test]
 fn needs_of_ports_are_met_once() {
     let from = "kind: port\nname: p\ndevice: d\n---\nkind: slice\nname: s\n---\n\
@@ -246,7 +246,7 @@ fn needs_of_ports_are_met_once() {
     assert_eq!(steps, ["prepare the device of port p"]);
 }
 
-/// A plan in cubic time takes minutes for this number of relays.
+/// With a cubic algorithm, a plan would take minutes for this number of relays.
 #[test]
 fn n13_relays_of_many_hosts_are_planned_at_once() {
     const HOSTS: usize = 2000;

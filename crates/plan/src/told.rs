@@ -1,4 +1,4 @@
-//! Steps for users: the output of a dry run, and how each object's change is carried out.
+//! Describes steps for users: the output of a dry run, and how each object's change is carried out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ impl Fate {
 /// The effects of steps on routers that exist before and after.
 struct Fates {
     routers: BTreeMap<RouterId, Fate>,
-    /// The actions on programs of slow paths that stay.
+    /// The actions on programs of slow paths that continue.
     programs: BTreeMap<RouterId, String>,
     hosts: BTreeMap<String, &'static str>,
 }
@@ -48,7 +48,7 @@ pub fn changes(steps: &[Step], actual: &Actual, changes: &mut Vec<Change>) {
     }
     let own: BTreeSet<_> =
         changes.iter().map(|change| (change.kind.clone(), change.name.clone())).collect();
-    // A change of a router in place needs no line of its own: the steps have it.
+    // A change of a router in place needs no separate line: the steps describe it.
     let disturbed = fates.routers.iter().filter(|(_, fate)| **fate != Fate::InPlace);
     let routers = disturbed.map(|(name, fate)| ("router", name.to_string(), fate.told()));
     let others = routers.chain(fates.hosts.iter().map(|(name, how)| ("host", name.clone(), *how)));
@@ -158,7 +158,7 @@ fn changed<'a>(
     pairs(from, to).filter(|(old, new)| !slow_paths::same_whole(old, new))
 }
 
-/// The actions on the programs of a slow path that stays, in words.
+/// The actions on the programs of a slow path that continues, as text.
 fn programs(old: &Router, new: &Router, actual: &Actual) -> Vec<(&'static str, String)> {
     if !slow_paths::same(old, new) {
         return Vec::new();
@@ -242,7 +242,7 @@ fn told(
     }
 }
 
-/// The actions on programs: of slow paths that change in place, and of new ones.
+/// The actions on programs of slow paths that change in place, and of new slow paths.
 fn start_slow_paths(steps: &[Step], actual: &Actual) -> String {
     let mut parts = Vec::new();
     let mut is_new = !actual.idle.is_empty();

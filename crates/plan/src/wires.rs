@@ -1,8 +1,8 @@
-//! Wires: links with a kernel router at one end at least.
+//! Wires: links with a kernel router at one end or both.
 //!
 //! Frames of a kernel router do not pass the switch, which carries other links. So such a link is a
-//! veth pair. Each of its ends is a hidden port, and the interface there has the whole port.
-//! Otherwise they are ordinary ports and interfaces.
+//! veth pair. Each of its ends is a hidden port, and the interface owns the whole port. Apart from
+//! this, they are ordinary ports and interfaces.
 
 use std::collections::HashSet;
 
@@ -16,8 +16,8 @@ const WIRE: &str = "@wire";
 /// Longest packet of a device. The MTU of an interface limits its packets.
 pub const MTU: u32 = 9216;
 
-/// Links that are wires, by name: those between two routers, at least one of them a kernel router.
-/// A host's end has a separate veth pair.
+/// Links that are wires, by name: those between two routers, if at least one is a kernel router. A
+/// host's end has a separate veth pair.
 pub(crate) fn wires(documents: &Documents) -> HashSet<&str> {
     let hosts = documents.hosts.iter().flat_map(|host| &host.interfaces.0);
     let hosts: HashSet<&str> =
@@ -38,7 +38,7 @@ pub fn is_wire(port: &str) -> bool {
     port.ends_with(WIRE)
 }
 
-/// The name of the device at the far end of a port's wire, while that is not a port.
+/// The name of the device at the far end of a port's wire, while that device is no port.
 pub fn loose_end(port: &str) -> String {
     let link = port.split('.').next().unwrap_or(port);
     device_name('w', &format!("wire.{link}"))
@@ -76,7 +76,7 @@ fn links(router: &Router) -> impl Iterator<Item = (&InterfaceName, &str)> {
     all.filter_map(|(name, interface)| Some((&name.value, &***interface.value.link.as_ref()?)))
 }
 
-/// The name of a device: of 15 letters at most, and always the same.
+/// The name of a device: at most 15 characters, and always the same.
 fn device_name(first: char, text: &str) -> String {
     let Mac(bytes) = Mac::generated(text);
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

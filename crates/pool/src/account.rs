@@ -1,22 +1,23 @@
 //! Accounts the memory of routers that share a process.
 //!
-//! A counting allocator: the bytes that a thread allocates minus those that it frees, since
-//! [`enter`]. It works in processes with [`Counting`] as their global allocator; in others all
-//! accounts remain empty.
+//! A counting allocator: the bytes that a thread has allocated minus those that it has freed, since
+//! [`enter`]. It works in processes with [`Counting`] as their global allocator. In other processes
+//! all accounts remain empty.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// A piece of at least this size is a table that reserves addresses and uses pages when they are
-/// written: a table of routes reserves 48 MiB, and a few routes use some pages. It is counted
-/// separately; its writer reports its use by [`charge`].
+/// An allocation of at least this size is a table that reserves addresses and uses pages only when
+/// they are written. For example, a table of routes reserves 48 MiB, and a few routes use some
+/// pages. Tables are counted separately; the code that writes a table reports its use by
+/// [`charge`].
 pub const TABLE_BYTES: usize = 8 << 20;
 
 /// Bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// In pieces that are no tables, and in the used parts of tables. Negative if memory of others
-    /// was freed.
+    /// Bytes of all allocations that are no tables, and of the used parts of tables. Negative if
+    /// the thread has freed memory of others.
     pub bytes: i64,
     /// In tables, filled or not.
     pub table_bytes: i64,
@@ -36,10 +37,11 @@ pub fn current() -> Account {
     NOW.get()
 }
 
-/// Charges bytes to this thread that no allocation reports, or credits them: the parts of a table
-/// with memory behind them.
+/// Charges bytes to this thread that no allocation reports: the parts of a table that are in use. A
+/// negative number credits them.
 pub fn charge(bytes: i64) {
-    // It no longer exists while a thread ends, which then counts for no router.
+    // While a thread ends, this variable no longer exists; the allocation then counts for no
+    // router.
     let _ = NOW.try_with(|now| {
         let mut account = now.get();
         account.bytes = account.bytes.wrapping_add(bytes);
@@ -48,11 +50,12 @@ pub fn charge(bytes: i64) {
 }
 
 fn count(bytes: usize, sign: i64) {
-    // It no longer exists while a thread ends, which then counts for no router.
+    // While a thread ends, this variable no longer exists; the allocation then counts for no
+    // router.
     let _ = NOW.try_with(|now| {
         let mut account = now.get();
         let of = if bytes >= TABLE_BYTES { &mut account.table_bytes } else { &mut account.bytes };
-        // No piece is as long as the largest signed number.
+        // No allocation is longer than the largest signed number.
         *of = of.wrapping_add(sign.wrapping_mul(bytes as i64));
         now.set(account);
     });
@@ -62,8 +65,8 @@ fn count(bytes: usize, sign: i64) {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counting;
 
-// SAFETY: every call is the system allocator's with the same arguments; the counting touches no
-// memory that was allocated.
+// SAFETY: every call passes its arguments to the system's allocator; counting touches no allocated
+// memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 1);

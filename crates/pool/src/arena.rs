@@ -1,19 +1,19 @@
 //! Equal packet buffers with a stack of free ones, used by one thread.
 //!
-//! An [`Arena`] keeps its data about each buffer (where the packet starts, its annotations, its
-//! owner) in private memory, never in the buffer itself. Buffers may be in a packet pool that
-//! others can write, so no used pointer or length may be there.
+//! An [`Arena`] keeps its data about each buffer (start of the packet, annotations, owner) in
+//! private memory, never in the buffer itself. Buffers may be in a packet pool that other processes
+//! can write, so a pointer or length stored there could not be trusted.
 //!
 //! # Why packets may outlive the arena
 //! A [`Packet`] points into its arena's private memory. The last user frees that memory: the last
-//! [`Arena`] handle if no packet is out, or the last packet. The packet path keeps no count for
-//! that: packets out are the buffers that are neither free nor away, and this is computed only when
-//! no handle is left. Everything is `!Send`, so no atomics are needed.
+//! [`Arena`] handle if no packet exists, or else the last packet. The packet path keeps no
+//! reference count: the number of existing packets is computed only when no handle is left, from
+//! the buffers that are neither free nor away. Everything is `!Send`, so no atomics are needed.
 //!
 //! # Ownership of a buffer
-//! Each buffer is *free* (on the stack), *live* (one [`Packet`] exists) or *away* (in a ring, the
-//! other side's). [`Arena::adopt`] and [`Arena::give_free`] refuse a buffer that is not away, so a
-//! repeated descriptor cannot make two packets of one buffer.
+//! Each buffer is *free* (on the stack), *live* (one [`Packet`] exists) or *away* (in a ring, owned
+//! by the other side). [`Arena::adopt`] and [`Arena::give_free`] refuse a buffer that is not away.
+//! So a repeated descriptor cannot make two packets of one buffer.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::any::Any;
@@ -40,8 +40,8 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// The shared part of all handles and packets of one arena.
 pub(crate) struct Shared {
-    /// One for each buffer: the fields that the forwarding path uses. In an unused one only the
-    /// state is valid.
+    /// An entry for each buffer, with the fields that the forwarding path uses. In an unused entry
+    /// only the state is valid.
     hot: NonNull<Hot>,
     /// One per buffer: the rest.
     pub(crate) cold: NonNull<Cold>,
@@ -52,11 +52,11 @@ pub(crate) struct Shared {
     away: Cell<u32>,
     /// Number of `Arena` values.
     handles: Cell<u32>,
-    /// Packets that were made, with copies; see [`Tally`].
+    /// Number of packets that were made, including copies; see [`Tally`].
     made: Cell<u64>,
     /// Number of these that are copies.
     pub(crate) copied: Cell<u64>,
-    /// Packets that were dropped, here and in arenas that belong to it.
+    /// Number of packets that were dropped, in this arena and in arenas that belong to it.
     freed: Rc<Cell<u64>>,
     /// Number of buffers.
     count: u32,
@@ -64,7 +64,7 @@ pub(crate) struct Shared {
     pub(crate) first_slot: u32,
     /// Start of buffer 0.
     base: NonNull<u8>,
-    /// Distance of two buffers, in bytes.
+    /// Distance between two buffers, in bytes.
     stride: usize,
     /// Size of a buffer, in bytes.
     pub(crate) buffer_bytes: u16,
@@ -72,7 +72,7 @@ pub(crate) struct Shared {
     book: (NonNull<u8>, Layout),
     /// The allocation that contains the buffers, if this arena made it.
     own: Option<(NonNull<u8>, Layout)>,
-    /// The handle that keeps a foreign mapping alive.
+    /// The handles that keep a foreign mapping alive.
     keep: RefCell<Vec<Box<dyn Any>>>,
 }
 
@@ -89,17 +89,17 @@ impl Shared {
     /// `index < self.count`.
     #[inline(always)]
     pub(crate) unsafe fn buffer(&self, index: u32) -> NonNull<u8> {
-        // SAFETY: the caller keeps index in range, so this stays inside the buffers.
+        // SAFETY: the caller keeps the index in range, so the address stays inside the buffers.
         unsafe { self.base.add(index as usize * self.stride) }
     }
 
-    /// Puts a live packet's buffer back. Frees the arena if that was the last use.
+    /// Returns a live packet's buffer. Frees the arena if that was its last use.
     ///
     /// # Safety
     /// `hot` belongs to a live packet that is not used afterwards.
     #[inline(always)]
     pub(crate) unsafe fn give_back(hot: NonNull<Hot>) {
-        // SAFETY: a live packet keeps its arena's memory; the stack has room for all.
+        // SAFETY: a live packet keeps its arena's memory; the stack has room for all indices.
         unsafe {
             let shared = (*hot.as_ptr()).shared;
             let s = shared.as_ref();
@@ -112,16 +112,16 @@ impl Shared {
         }
     }
 
-    /// Returns all packets of a batch, as [`Shared::give_back`] does, with the stack's length in a
-    /// register for each run of packets of one arena.
+    /// Returns all packets of a batch, as [`Shared::give_back`] does. For each run of packets of
+    /// one arena, the stack's length stays in a register.
     ///
     /// # Safety
     /// The packets are live, and not used, nor dropped, afterwards.
     pub(crate) unsafe fn give_back_all(packets: &[Packet]) {
         let mut rest = packets;
         while let Some(first) = rest.first() {
-            // SAFETY: as in `give_back`. Nothing but this loop runs during one run, and the
-            // arena may go only after it, when no packet of the run is looked at any more.
+            // SAFETY: as in `give_back`. No other code runs during one run of packets. The arena
+            // can be freed only after the run, when none of its packets is used any more.
             unsafe {
                 let shared = (*first.0.as_ptr()).shared;
                 let s = shared.as_ref();
@@ -187,15 +187,15 @@ impl Shared {
         }
     }
 
-    /// Frees everything if no packet is out.
+    /// Frees everything if no packet exists.
     ///
     /// # Safety
-    /// `shared` has no handle, and is used afterwards only by packets that are out.
+    /// `shared` has no handle, and is used afterwards only by existing packets.
     #[cold]
     #[inline(never)]
     unsafe fn destroy_if_unused(shared: NonNull<Shared>) {
-        // SAFETY: `shared` came from Box::into_raw; with no handle and no packet nothing can reach
-        // it, and the arrays were allocated with these layouts.
+        // SAFETY: `shared` came from Box::into_raw. Without a handle and a packet, no code can
+        // reach it. The arrays were allocated with these layouts.
         unsafe {
             let s = shared.as_ref();
             if s.handles.get() != 0 || s.free_len.get() + s.away.get() != s.count {
@@ -210,23 +210,23 @@ impl Shared {
     }
 }
 
-/// Zeroed memory of this size at a multiple of `align`, and its allocation. It is aligned here and
-/// not by the layout, because the allocator would write zeros to aligned memory, but takes
-/// unaligned memory as untouched pages.
+/// Zeroed memory of this size at a multiple of `align`, and its allocation. This function aligns
+/// it, not the layout: the allocator writes zeros to aligned memory, but takes unaligned memory as
+/// untouched pages.
 fn zeroed(bytes: usize, align: usize) -> (NonNull<u8>, (NonNull<u8>, Layout)) {
     let layout =
         Layout::from_size_align(bytes + align, 8).expect("an arena fits into the address space");
     // SAFETY: the layout's size is not zero.
     let memory = unsafe { alloc_zeroed(layout) };
     let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
-    // SAFETY: at most `align` bytes further, so `bytes` of the allocation are left.
+    // SAFETY: the address moves by at most `align` bytes, so `bytes` of the allocation are left.
     (unsafe { memory.add(memory.align_offset(align)) }, (memory, layout))
 }
 
 /// A set of equal packet buffers for one thread. Cloning makes a second handle.
 ///
-/// All slot numbers in this interface are those of other processes: they start at the arena's first
-/// slot.
+/// All slot numbers in this interface are those that other processes use: they start at the arena's
+/// first slot.
 pub struct Arena(NonNull<Shared>);
 
 impl Arena {
@@ -236,17 +236,19 @@ impl Arena {
     /// If `count` is 0 or `buffer_bytes` outside [`MIN_BUFFER_BYTES`] to [`MAX_BUFFER_BYTES`].
     pub fn heap(count: u32, buffer_bytes: usize) -> Arena {
         check(count, buffer_bytes);
-        // One more line than asked for: at a distance of a power of two, all packets would
-        // meet in two sets of the first-level cache (2048 bytes: 64 sets of 64 bytes).
+        // Each buffer has one more cache line than requested. At a distance of a power of two, the
+        // headers of all packets would share two sets of the first-level cache (2048 bytes: 64 sets
+        // of 64 bytes).
         let stride = buffer_bytes.next_multiple_of(64) + 64;
         let bytes = stride.checked_mul(count as usize).expect("buffers fit into the address space");
         let align = if bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { 64 };
         let (base, own) = zeroed(bytes, align);
-        // Two packets a page are too many pages for the first-level TLB once batches are
-        // large. Failure costs speed only.
+        // With two packets a page, large batches need more pages than the first-level TLB holds. A
+        // failure costs only speed.
         #[cfg(all(target_os = "linux", not(miri)))]
         if bytes >= HUGE_PAGE_BYTES {
-            // SAFETY: the range is this allocation's, from a page on; the advice changes no byte.
+            // SAFETY: the range is inside this allocation and begins at a page; the advice changes
+            // no byte.
             unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
         }
         let arena = Arena::new(base, stride, 0, count, buffer_bytes, Some(own));
@@ -255,15 +257,15 @@ impl Arena {
         // The lowest one is taken first.
         for index in (0..count).rev() {
             arena.enter(index, State::Free);
-            // SAFETY: each index once, and all are below `count`.
+            // SAFETY: each index is pushed once, and all are below `count`.
             unsafe { shared.push_free(index) };
         }
         arena
     }
 
-    /// An arena of `slots` slots, from number `first_slot` on, of a packet pool mapped at `base`,
-    /// where slot n starts at n × `slot_bytes`. All of them start away: the data about a slot takes
-    /// no memory before its first use.
+    /// An arena of `slots` slots, numbered from `first_slot` on, of a packet pool mapped at `base`,
+    /// where slot n starts at n × `slot_bytes`. At first all slots are away: the data about a slot
+    /// takes no memory before its first use.
     ///
     /// # Safety
     /// - The mapping is readable, writable and initialised up to the end of the last slot, and
@@ -285,15 +287,15 @@ impl Arena {
         Arena::new(first, slot_bytes, first_slot, slots, slot_bytes, None)
     }
 
-    /// An arena of `slots` long slots, which begin at `base`. All of them start away. The new arena
-    /// belongs to this one: its dropped packets count here.
+    /// An arena of `slots` long slots, which begin at `base`. At first all slots are away. The new
+    /// arena belongs to this one: packets that it drops count here.
     ///
     /// # Safety
     /// As for [`Arena::from_mapping`].
     pub unsafe fn with_long_slots(&self, base: NonNull<u8>, slots: u32) -> Arena {
         let bytes = usize::from(LONG_BUFFER_BYTES);
         let mut arena = Arena::new(base, LONG_SLOT_BYTES as usize, LONG_SLOT, slots, bytes, None);
-        // SAFETY: nothing else knows the new arena yet.
+        // SAFETY: no other code knows the new arena yet.
         unsafe { arena.0.as_mut() }.freed = self.shared().freed.clone();
         arena
     }
@@ -311,8 +313,8 @@ impl Arena {
         let cold_bytes = buffers * size_of::<Cold>();
         let bytes = hot_bytes + cold_bytes + buffers * size_of::<u32>();
         let (hot, book) = zeroed(bytes, align_of::<Hot>());
-        // SAFETY: both lie in the allocation, which has room for all three arrays one after the
-        // other; each begins at a multiple of its alignment.
+        // SAFETY: both addresses lie in the allocation, which has room for all three arrays in a
+        // row; each begins at a multiple of its alignment.
         let (cold, free) = unsafe { (hot.add(hot_bytes), hot.add(hot_bytes + cold_bytes)) };
         let shared = NonNull::from(Box::leak(Box::new(Shared {
             hot: hot.cast(),
@@ -338,11 +340,12 @@ impl Arena {
 
     #[inline(always)]
     fn shared(&self) -> &Shared {
-        // SAFETY: freed only when no handle is left, and this is one.
+        // SAFETY: the memory is freed only when no handle is left, and this is a handle.
         unsafe { self.0.as_ref() }
     }
 
-    /// Keeps `owner`, such as that of the mapping, until the arena and all its packets are freed.
+    /// Keeps `owner`, for example the owner of the mapping, until the arena and all its packets are
+    /// freed.
     pub fn keep(&self, owner: Box<dyn Any>) {
         self.shared().keep.borrow_mut().push(owner);
     }
@@ -370,11 +373,11 @@ impl Arena {
         let top = shared.free_len.get();
         let count = top.min(count.min(batch.room()) as u32);
         let mut left = top;
-        // The range has a known length, so the vector is filled without a check for each.
+        // The range has a known length, so the vector is filled without a check for each packet.
         batch.extend((0..count).map(|_| {
             left -= 1;
-            // SAFETY: `count` indices are on the stack, each is taken once, and none is looked
-            // at again once the stack is shortened below. The length was checked.
+            // SAFETY: `count` indices are on the stack. Each is taken once, and none is read again
+            // after the stack is shortened below. The length was checked.
             unsafe {
                 let index = *shared.free.as_ptr().add(left as usize);
                 shared.make_live(index, RX_OFFSET_BYTES as u16, length as u16)
@@ -385,7 +388,7 @@ impl Arena {
         count as usize
     }
 
-    /// A packet with these contents; `None` if no buffer is free or they do not fit.
+    /// A packet with these contents; `None` if no buffer is free or the contents do not fit.
     pub fn packet(&self, data: &[u8]) -> Option<Packet> {
         let mut packet = self.alloc()?;
         packet.put(data.len())?.copy_from_slice(data);
@@ -411,7 +414,7 @@ impl Arena {
         unsafe { self.shared().hot.add(index as usize).write(unused) };
     }
 
-    /// Whether the other side has a buffer. Then its entry exists.
+    /// Whether the other side has a buffer. If so, its entry exists.
     #[inline(always)]
     fn is_away(&self, index: u32) -> bool {
         match self.state(index) {
@@ -430,8 +433,8 @@ impl Arena {
         unsafe { (*self.shared().hot.add(index as usize).as_ptr()).state = state }
     }
 
-    /// Makes a packet of a frame from the other side. `None` if there is no such slot, it is not
-    /// away, or the frame is not inside it after the metadata.
+    /// Makes a packet of a frame from the other side. `None` if the slot does not exist, is not
+    /// away, or the frame does not lie in it behind the metadata.
     ///
     /// # Safety
     /// The other side has handed `slot` over and no longer touches it.
@@ -471,7 +474,7 @@ impl Arena {
         Some(self.shared().first_slot + index)
     }
 
-    /// Puts a returned slot onto the stack. `false` if there is no such slot or it was not away.
+    /// Puts a returned slot onto the stack. `false` if the slot does not exist or was not away.
     ///
     /// # Safety
     /// The other side has handed `slot` over and no longer touches it.

@@ -11,12 +11,12 @@ pub const BATCH: usize = 256;
 /// The bit that ends [`Batch::sift`].
 pub const STOP: u32 = 1 << 31;
 
-/// Up to [`BATCH`] packets, in order. Its memory is allocated once; moving and swapping batches
-/// costs 8 bytes each way, with any contents.
+/// Up to [`BATCH`] packets, in order. Its memory is allocated once. Moving a batch moves 8 bytes,
+/// whatever it contains.
 ///
-/// The vector is boxed because of those 8 bytes: a queue would write a vector's three words one by
-/// one and read them two at a time, which the processor's store forwarding does not support. That
-/// would cost 30 ns a batch for each hop between elements.
+/// The vector is boxed for this reason: a queue would write a vector's three words one by one and
+/// read them two at a time, which the processor's store forwarding does not support. That would
+/// cost 30 ns a batch for each hop between elements.
 #[allow(clippy::box_collection, reason = "see above")]
 pub struct Batch(Box<Vec<Packet>>);
 
@@ -77,7 +77,7 @@ impl Batch {
         if self.0.len() == BATCH {
             return Err(packet);
         }
-        // Never grows: the capacity is at least BATCH from the start.
+        // The vector never grows: its capacity is at least BATCH from the start.
         self.0.push(packet);
         Ok(())
     }
@@ -121,8 +121,8 @@ impl Batch {
         }
     }
 
-    /// Keeps the packets for which `keep` is true and gives the others to `rejected`, in
-    /// order. Moves nothing as long as all are kept.
+    /// Keeps the packets for which `keep` is true and gives the others to `rejected`, in order.
+    /// Moves no packet as long as all are kept.
     #[inline(always)]
     pub fn filter(
         &mut self,
@@ -131,13 +131,14 @@ impl Batch {
     ) {
         let length = self.0.len();
         let packets = self.0.as_mut_ptr();
-        // SAFETY: shorter than it was. From here on `rest` knows which packets there are, and
-        // gives them back to the vector when it goes, even if a closure panics.
+        // SAFETY: the new length is shorter. From here on `rest` knows which packets are present,
+        // and returns them to the vector when it is dropped, even if a closure panics.
         unsafe { self.0.set_len(0) };
         let mut rest = Rest { packets: &mut self.0, kept: 0, next: 0, length };
         while rest.next < length {
-            // SAFETY: entries from `next` to `length` are untouched packets, entries between `kept`
-            // and `next` are free; a packet moves out of `next` exactly when `next` passes it.
+            // SAFETY: entries from `next` to `length` are untouched packets, and entries between
+            // `kept` and `next` are free. A packet is moved out of `next` at the moment when `next`
+            // passes it.
             unsafe {
                 let packet = packets.add(rest.next);
                 if keep(&mut *packet) {
@@ -155,12 +156,12 @@ impl Batch {
         }
     }
 
-    /// Like [`Batch::filter`] from packet `start` on, with more results of `judge`: 0 keeps the
-    /// packet; a number with the top bit, [`STOP`], ends the loop; any other number is passed to
-    /// `rejected` with the packet. For batches where most packets are kept: each rejected one moves
-    /// those after it, so that the loop needs only one register for counting.
+    /// Like [`Batch::filter`] from packet `start` on, with more results of `judge`. 0 keeps the
+    /// packet. A number with the top bit, [`STOP`], ends the loop. Any other number is passed to
+    /// `rejected` with the packet. It is for batches in which most packets are kept: each rejected
+    /// packet moves those after it, so the loop needs only one register for counting.
     ///
-    /// If the loop was ended, returns the number of kept packets and the result: the packet that
+    /// If the loop was ended, returns the number of kept packets and the result. The packet that
     /// ended it and all later ones follow the kept ones.
     #[inline(always)]
     pub fn sift(
@@ -199,8 +200,8 @@ impl Batch {
     /// Drops all packets.
     #[inline]
     pub fn clear(&mut self) {
-        // SAFETY: the vector forgets the packets before they are given back, so each is
-        // given back once, even if that unwound; entries below the old length are packets.
+        // SAFETY: the vector forgets the packets before they are returned, so each is returned
+        // once, even if returning one unwinds. Entries below the old length are packets.
         unsafe {
             let packets = slice::from_raw_parts(self.0.as_ptr(), self.0.len());
             self.0.set_len(0);
@@ -209,8 +210,8 @@ impl Batch {
     }
 }
 
-/// Calls `rejected` from a separate function: inlined, it would use the loop's registers for a rare
-/// case.
+/// Calls `rejected` from a separate function: if it were inlined, it would use the loop's registers
+/// for a rare case.
 #[inline(never)]
 fn out_of_line(rejected: &mut impl FnMut(Packet), packet: Packet) {
     rejected(packet);
@@ -218,8 +219,7 @@ fn out_of_line(rejected: &mut impl FnMut(Packet), packet: Packet) {
 
 /// A batch while it is filtered: packets `0..kept` and `next..length` are present.
 ///
-/// Much the same as `Vec::extract_if`, but with its counters in registers: it costs a nanosecond a
-/// packet less.
+/// Similar to `Vec::extract_if`, but its counters are in registers: it saves a nanosecond a packet.
 struct Rest<'a> {
     packets: &'a mut Vec<Packet>,
     kept: usize,
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn sift_keeps_hands_out_and_stops() {
         let arena = Arena::heap(16, 512);
-        // Judgements, where to start; kept, rejected, where it ended.
+        // Judgements, start index; kept packets, rejected packets, index of the end.
         type Case =
             (&'static [u32], usize, &'static [u8], &'static [(u8, u32)], Option<(usize, u32)>);
         let cases: [Case; 5] = [

@@ -1,9 +1,9 @@
 //! The router's end of its pool: input rings, output rings, and the state of its slots.
 //!
-//! A slot is in one of three places: in the rings (it will carry a received frame), away with the
-//! switch, or with the router: in a packet, or in the arena's stock. The router keeps a small
-//! stock, so that it can make packets of its own: errors, queries, tests. Sent slots of the stock
-//! return by the `done` ring; all others return directly to reception.
+//! A slot is in one of three places: in the rings (to carry a frame that will be received), away
+//! with the switch, or with the router: in a packet, or in the arena's stock. The router keeps a
+//! small stock, so that it can make packets of its own: errors, queries, tests. Sent slots of the
+//! stock return by the `done` ring. All others return directly to reception.
 
 use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
@@ -13,22 +13,22 @@ use crate::layout::LONG_SLOT;
 use crate::ring::Entries;
 use crate::{Arena, Batch, PacketType, PoolView, Tally, Word, look_on};
 
-/// Number of frames for which memory is prefetched: a cache line that one core wrote takes another
-/// one tens of nanoseconds to read.
+/// Number of frames for which memory is prefetched: reading a cache line that another core has
+/// written takes tens of nanoseconds.
 const AHEAD: u32 = 8;
 
-/// Time after which an empty entry with a full successor counts as a gap: its writer was killed
-/// before it could fill it.
+/// Time after which an empty entry before a full one counts as a gap: its writer was killed before
+/// it could fill it.
 const GAP: Duration = Duration::from_secs(1);
 
-/// Slots of a pool of `slots` that belong to its router's stock.
+/// Number of slots that belong to the router's stock, in a pool of `slots`.
 pub const fn stock(slots: u32) -> u32 {
     let eighth = slots / 8;
     if eighth < 256 { eighth } else { 256 }
 }
 
-/// Long slots of a pool of `long_slots` that belong to its router's stock, for copies of
-/// super-packets.
+/// Number of long slots that belong to the router's stock for copies of super-packets, in a pool of
+/// `long_slots`.
 pub const fn long_stock(long_slots: u32) -> u32 {
     long_slots / 8
 }
@@ -45,7 +45,7 @@ pub struct Endpoint {
     pub refused_long: u64,
     macs: Vec<[u8; 6]>,
     rx_head: Vec<u32>,
-    /// By interface: the empty entry with a full successor, and since when.
+    /// By interface: the empty entry before a full one, and the time since when it is empty.
     gaps: Vec<Option<(u32, Instant)>>,
     tx_tail: Vec<u32>,
     fill_tail: u32,
@@ -57,8 +57,8 @@ pub struct Endpoint {
     received: Vec<u64>,
     /// By interface: packets sent.
     sent: Vec<u64>,
-    /// Descriptors received that named no slot of the substrate's: never, unless another process
-    /// wrote into the pool.
+    /// Number of received descriptors that named no slot of the substrate: 0, unless another
+    /// process wrote into the pool.
     pub strange: u64,
 }
 
@@ -67,9 +67,9 @@ impl Endpoint {
     pub fn new(view: PoolView, macs: Vec<[u8; 6]>) -> Self {
         let geometry = view.layout().geometry;
         let view = Rc::new(view);
-        // A new pool's slots are all in its rings, as the arena takes them to be.
-        // SAFETY: the slots lie at the start of the mapping, which the arena keeps. The
-        // substrate touches only slots that are away: it was handed them by a ring.
+        // SAFETY: a new pool's slots are all in its rings, as the arena assumes. The slots lie at
+        // the start of the mapping, which the arena keeps. The substrate touches only slots that
+        // are away, which a ring gave to it.
         let arena = unsafe {
             Arena::from_mapping(
                 view.mapping().base(),
@@ -88,7 +88,7 @@ impl Endpoint {
             };
             long.keep(Box::new(view.clone()));
             for slot in 0..long_stock(view.layout().long_slots) {
-                // SAFETY: in a new pool these are in no ring.
+                // SAFETY: in a new pool these slots are in no ring.
                 unsafe { long.give_free(LONG_SLOT | slot) };
             }
             long
@@ -141,8 +141,8 @@ impl Endpoint {
     }
 
     /// Whether a transmit ring is so full that packets received now might not fit. The switch
-    /// empties rings in any case, so it has only had no core: this router yields the core to it,
-    /// and packets that arrive meanwhile are dropped before a copy.
+    /// empties rings continuously, so it must have had no core. This router then yields its core to
+    /// the switch; packets that arrive meanwhile are dropped before they are copied.
     pub fn is_congested(&self) -> bool {
         self.tx_tail.iter().zip(0..).any(|(tail, interface)| {
             let ring = self.view.tx(interface);
@@ -151,7 +151,8 @@ impl Endpoint {
         })
     }
 
-    /// Whether a packet that this router makes would find no slot. Returning slots do not wake it.
+    /// Whether a packet that this router makes would find no slot. Returning slots do not wake the
+    /// router.
     pub fn is_out_of_stock(&self) -> bool {
         self.arena.free() == 0
     }
@@ -189,26 +190,27 @@ impl Endpoint {
                 Some(long) if word.is_long() => (long, self.view.mask(word.slot()), true),
                 _ => (&self.arena, word.slot() & (slots - 1), false),
             };
-            // SAFETY: the receive program has filled the slot and published it; it does
+            // SAFETY: the receive program has filled the slot and published it; the program does
             // not touch it again before it finds it in a ring.
             let Some(mut packet) = (unsafe { arena.adopt(slot, word.offset(), word.length()) })
             else {
                 self.strange += 1;
                 continue;
             };
-            // A packet from before the router stopped accepting them.
+            // The packet was sent before the router stopped accepting super-packets.
             if is_long && !takes_long {
                 self.refused_long += 1;
                 continue;
             }
             if word.flags() & Word::RESULT != 0 {
                 packet.set_answered(true);
-                // It does not return by the done ring. Keys of super-packets are not looked up.
+                // Such a slot does not return by the done ring. Keys of super-packets are not
+                // looked up.
                 let returned = word.flags() & Word::RETURN != 0;
                 self.returning = self.returning.saturating_sub(returned.into());
             }
             packet.set_interface(interface as u16);
-            // A packet with an answer was sent here by a rule, for any later destination.
+            // A rule has sent the packet here with a result, whatever its destination address.
             if let Some(destination) = packet.data().first_chunk()
                 && packet.filter_result().is_none()
             {
@@ -227,7 +229,8 @@ impl Endpoint {
         self.send_keeping(interface, batch, 0);
     }
 
-    /// The same, but `keep` places of the ring stay free, a quarter of all at most.
+    /// Like [`Endpoint::send`], but `keep` places of the ring stay free, a quarter of all places at
+    /// most.
     pub fn send_keeping(&mut self, interface: usize, batch: &mut Batch, keep: u32) {
         let Some(tail) = self.tx_tail.get(interface).copied() else { return };
         let ring = self.view.tx(interface as u32);
@@ -276,8 +279,8 @@ impl Endpoint {
         }
     }
 
-    /// Takes the sent slots of the stock back, and gives reception the excess of the stock. Call it
-    /// once a round.
+    /// Takes back the sent slots of the stock, and gives the excess of the stock to reception. Call
+    /// it once a round.
     pub fn balance(&mut self) {
         let slots = self.view.layout().geometry.slots;
         let done = self.view.done();
@@ -291,7 +294,7 @@ impl Endpoint {
                 _ => (&self.arena, &mut self.returning, word.slot() & (slots - 1)),
             };
             *returning = returning.saturating_sub(1);
-            // SAFETY: the substrate has sent the slot and gave it back.
+            // SAFETY: the substrate has sent the slot and returned it.
             if !unsafe { arena.give_free(slot) } {
                 self.strange += 1;
             }
@@ -306,7 +309,7 @@ impl Endpoint {
             }
         }
         let wanted = stock(slots) as usize;
-        // Not for a single packet: moving slots back and forth costs more than it gains.
+        // A small excess stays: moving slots back and forth costs more than it gains.
         if self.arena.free() > wanted + wanted / 4 {
             let fill = self.view.fill();
             while self.arena.free() > wanted && self.fill_room(&fill) {
@@ -327,7 +330,7 @@ impl Endpoint {
         self.view.takes_long().store(takes.into(), Ordering::Release);
     }
 
-    /// Whether a frame waits at any interface, also behind a place that is empty yet.
+    /// Whether a frame waits at any interface, even behind an entry that is still empty.
     pub fn has_input(&self) -> bool {
         self.rx_head.iter().zip(0..).any(|(head, interface)| {
             let ring = self.view.rx(interface);
@@ -335,12 +338,12 @@ impl Endpoint {
         })
     }
 
-    /// Announces that this router sleeps and needs to be woken. Returns true if there is input
-    /// already, or output without room: then it must not sleep.
+    /// Announces that this router sleeps and needs to be woken. Returns true if input is already
+    /// waiting, or output without room: then it must not sleep.
     pub fn fall_asleep(&self) -> bool {
         self.view.asleep().store(1, Ordering::SeqCst);
-        // The receive program publishes and then reads the flag; this side sets the flag and then
-        // checks the ring: one of the two sees the other's write.
+        // The receive program publishes a packet, then reads the flag. This side sets the flag,
+        // then checks the ring. So one of the two sees the other's write.
         fence(Ordering::SeqCst);
         look_on(|| self.has_input() || self.is_congested())
     }
@@ -351,8 +354,8 @@ impl Endpoint {
     }
 }
 
-/// Skips the empty entry at `head`, before a full one, if it has been empty for a long time.
-/// Otherwise its word is being written.
+/// Skips the empty entry at `head`, before a full one, if it has been empty for a long time. Before
+/// that, its word may still be in the process of being written.
 #[cold]
 fn step_over(head: &mut u32, gap: &mut Option<(u32, Instant)>) {
     match gap {

@@ -1,19 +1,19 @@
 //! Adaptive polling: the actions of a poller without work.
 //!
 //! A poller naps after a burst: more packets gather meanwhile, and the other process on the core
-//! (often the other end of its rings) has its turn. Yielding does not suffice: the fair scheduler
+//! (often the other end of its rings) has its turn. Yielding is not enough: the fair scheduler
 //! returns the core to a poller that has used less of it than the process that it waits for
 //! (measured: half of a shared core lost). After a few packets, a poller keeps polling for a while,
-//! so that the next one does not have to wake it. It does so only if it has been woken soon after
-//! going to sleep a few times in a row. Otherwise it sleeps at once: the other end, or the process
-//! that waits for the answer, may need this core, and the scheduler does not take it from a poller
-//! (measured: three times 190 µs of a ping's 670 on a machine with one core left).
+//! so that the next packet need not wake it. It does so only if it was woken soon after going to
+//! sleep a few times in a row. Otherwise it sleeps at once. The other end, or the process that
+//! waits for the answer, may need this core, and the scheduler does not take it from a poller
+//! (measured: three times 190 µs of a ping's 670 µs on a machine with one core left).
 //!
-//! A nap costs its core 7 µs, and 30 µs if a hundred other processes have emptied the caches
-//! meanwhile. Naps of many busy pollers would use up their cores. So naps grow with the number of
-//! pollers, as long as not too many packets gather, and no process keeps polling (measured on two
-//! cores with naps of 30 µs: ten routers a tenth of one's rate, a hundred a fiftieth; with these as
-//! much as one, and half of it).
+//! A nap costs its core 7 µs, and 30 µs if a hundred other processes have displaced its data from
+//! the caches. Naps of many busy pollers would use up their cores. So naps grow with the number of
+//! pollers, as long as not too many packets gather, and no process keeps polling. Measured on two
+//! cores with naps of 30 µs: ten routers reached a tenth of one router's rate, and a hundred
+//! routers a fiftieth. With the longer naps, ten reached the same rate, and a hundred half of it.
 
 use std::time::{Duration, Instant};
 
@@ -25,26 +25,27 @@ const NAPS: u32 = 8;
 const NAP: Duration = Duration::from_micros(30);
 /// No nap is longer.
 const LONGEST_NAP: Duration = Duration::from_millis(16);
-/// The time that each busy poller beyond one a core adds to the naps of all.
+/// Time that each busy poller, beyond one for each core, adds to the naps of all.
 const NAP_EACH: Duration = Duration::from_micros(200);
-/// How long a poller keeps polling after its last packet: about the time to sleep, be woken, and be
-/// back.
+/// Time for which a poller keeps polling after its last packet: about the time to sleep and be
+/// woken.
 const LOOK_ON: Duration = Duration::from_micros(250);
-/// Time for which it keeps polling after it was woken, if only few packets arrive: until an answer
-/// is back. The process that waits for the answer may need this core, and the scheduler does not
-/// take it from a poller at once.
+/// Time for which a poller keeps polling after it was woken, if only few packets arrive: until an
+/// answer can arrive. The process that waits for the answer may need this core, and the scheduler
+/// does not take it from a poller at once.
 const LOOK_ON_FEW: Duration = Duration::from_micros(180);
 /// Number of packets that counts as few.
 const FEW: u64 = 4;
-/// A poller should keep polling if this many times in a row it had work, slept, and was woken
-/// within [`LOOK_ON`]. A request and its answer count as two times.
+/// A poller keeps polling if this many times in a row it had work, slept, and was woken within
+/// [`LOOK_ON`]. A request and its answer count as two times.
 const TOO_SOON: u32 = 8;
 
-/// A poller without work yields once in this many looks: a yield is a system call, and takes
-/// several times as long as a look.
+/// A poller without work yields once in this many polls: a yield is a system call, and takes
+/// several times as long as a poll.
 const LOOKS: u32 = 8;
 
-/// So many pollers a core cannot be woken for each packet: on cold caches, that takes 120 µs.
+/// With this many pollers for each core, a poller cannot be woken for each packet: with cold
+/// caches, a wake-up takes 120 µs.
 const MANY: u32 = 8;
 
 /// Waiting times of pollers that share their cores with others.
@@ -57,8 +58,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The pace for `active` pollers with recent work, `busy` ones with much of it, and this number
-    /// of cores.
+    /// The pace for `active` pollers with recent work, `busy` pollers with much work, and this
+    /// number of cores.
     pub fn among(active: u32, busy: u32, cores: u32) -> Self {
         let pollers = if active > cores.saturating_mul(MANY) { active } else { busy };
         let others = pollers.saturating_sub(cores);
@@ -122,7 +123,7 @@ pub struct Idle {
 }
 
 impl Idle {
-    /// For a poller whose ring has room for a few times `most` packets.
+    /// A poller whose ring has room for a few times `most` packets.
     pub fn new(most: u64) -> Self {
         Self {
             most,
@@ -137,7 +138,7 @@ impl Idle {
         }
     }
 
-    /// Notes work: `packets`, or other work.
+    /// Notes that the poller had work: `packets`, or other work.
     pub fn worked(&mut self, packets: u64) {
         self.burst += packets;
         self.packets += packets;
@@ -175,7 +176,7 @@ impl Idle {
         if self.looks == 0 { Rest::Yield } else { Rest::Look }
     }
 
-    /// There is no work at time `now`: another process has to act first.
+    /// Notes the lack of work at time `now`: another process has to act first.
     pub fn give_way(&mut self, now: Instant, pace: Pace) -> Rest {
         Rest::Nap(self.nap(now, 0, pace.nap))
     }

@@ -5,14 +5,14 @@
 //! | slot 0 | slot 1 | ... | header | interface table | rings: fill, recycle, ... | long slots |
 //! ```
 //!
-//! Slots come first, so that masking an index with `slots - 1` suffices to stay inside them. The
-//! control words after them are counted in 64-bit words from the end of the slots. Memory is one
-//! BPF array map whose elements are of `slot_bytes` each; the control words fill as many elements
-//! as they need. A long slot is a run of elements, so it has [`LONG_SLOT_BYTES`] in a row for the
-//! owner of the mapping.
+//! Slots come first, so that masking an index with `slots - 1` keeps it inside them. The control
+//! words follow; they are counted in 64-bit words from the end of the slots. The memory is one BPF
+//! array map with elements of `slot_bytes` each; the control words fill as many elements as they
+//! need. A long slot is a run of elements, so the owner of the mapping sees [`LONG_SLOT_BYTES`] in
+//! a row.
 //!
-//! The substrate never reads the layout from here: it has its own copy of the geometry and every
-//! cursor in maps that no router can reach.
+//! The substrate never reads the layout from the pool. It has its own copy of the geometry and
+//! every cursor in maps that no router can reach.
 
 /// Version of this layout. A router refuses a pool of another version.
 pub const ABI_VERSION: u16 = 1;
@@ -25,20 +25,20 @@ pub const SLOT_METADATA_BYTES: u32 = 64;
 pub const KEY_BYTES: usize = 40;
 /// Bytes of a rule's result for a key.
 pub const RESULT_BYTES: usize = 16;
-/// Where the receive program puts a frame in a slot at the earliest: behind metadata and
+/// The lowest offset in a slot at which the receive program puts a frame: behind metadata and
 /// headroom. See [`rx_offset`].
 pub const RX_OFFSET_BYTES: u32 = 192;
-/// Mask of the slot number that chooses one of several such places, 64 bytes apart.
+/// Mask of the bits of the slot number that choose one of several such offsets, 64 bytes apart.
 pub const RX_PLACES_MASK: u32 = 3;
-/// Room behind a received frame: the receive program sums checksums in words.
+/// Free bytes behind a received frame: the receive program sums checksums in whole words.
 pub const TAIL_BYTES: u32 = 8;
 /// Slot size for ports up to 1500 bytes of MTU.
 pub const SMALL_SLOT_BYTES: u32 = 2048;
 /// Slot size for jumbo frames.
 pub const LARGE_SLOT_BYTES: u32 = 16384;
-/// Size of a long slot: for a packet of TCP that is yet to be cut into segments (a super-packet).
+/// Size of a long slot, which holds a super-packet: a TCP packet that is not yet cut into segments.
 pub const LONG_SLOT_BYTES: u32 = 1 << 16;
-/// The bit that the numbers of long slots have in words, and no other slot has.
+/// The bit that marks the numbers of long slots in words.
 pub const LONG_SLOT: u32 = 1 << 19;
 /// A pool has one long slot for this number of others: with 8,192 others, they hold what eight
 /// streams send while the router's process waits 4 ms for a core. Fewer than these are filled in
@@ -74,16 +74,16 @@ pub struct Header {
     pub slot_bytes: u32,
     /// Number of slots, a power of two.
     pub slots: u32,
-    /// Router to substrate: slots it does not need, for reception.
+    /// Router to substrate: slots that the router does not need, for reception.
     pub fill: RingPlace,
-    /// Substrate to itself: slots whose packet has been sent. Not for the router.
+    /// Substrate to itself: slots whose packet has been sent. Routers do not use this ring.
     pub recycle: RingPlace,
     /// Substrate to router: slots sent with [`crate::Word::RETURN`].
     pub done: RingPlace,
     /// Fills the first cache line except one word, so that `asleep` has its own line.
     pub reserved: [u32; 6],
-    /// Not zero while the router sleeps and needs a wake-up for a packet: then its receive rings
-    /// are empty. A writer whose word follows another waiting word does not read this.
+    /// Not zero while the router sleeps and needs a wake-up for a packet: its receive rings are
+    /// then empty. A writer whose word follows a waiting word does not read this.
     pub asleep: u32,
     /// Not zero if the router accepts super-packets: packets of TCP in long slots.
     pub takes_long: u32,
@@ -91,7 +91,7 @@ pub struct Header {
     pub reserved_to_end: [u32; 110],
 }
 
-/// The header of each slot; 64 bytes. Words in rings tell which fields are valid.
+/// The metadata of each slot; 64 bytes. Words in rings tell which fields are valid.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Metadata {
@@ -99,11 +99,11 @@ pub struct Metadata {
     pub key: [u8; KEY_BYTES],
     /// Switch to router, with [`crate::Word::RESULT`]: the result of the rule found.
     pub result: [u8; RESULT_BYTES],
-    /// For a packet in a long slot: bytes of payload of each of its segments, except the last one,
-    /// which may have fewer.
+    /// For a packet in a long slot: payload bytes of each of its segments; the last segment may
+    /// have fewer.
     pub segment: u16,
-    /// Of a packet in a long slot: bytes by which it is longer than its longest segment is, with
-    /// headers.
+    /// For a packet in a long slot: its length minus the length of its longest segment with
+    /// headers, in bytes.
     pub excess: u16,
     /// Reserved.
     pub reserved: [u8; 4],
@@ -145,9 +145,9 @@ pub struct InterfaceRow {
     pub reserved_to_end: [u8; 16],
 }
 
-/// Where a received frame starts in slot `slot`. Slots are a power of two apart: if all
-/// frames started at the same place, their headers would share a sixteenth of the sets of
-/// a first-level cache, and of the second.
+/// Offset of a received frame in slot `slot`. Slots are a power of two apart. If all frames started
+/// at the same offset, their headers would share a sixteenth of the sets of the first-level and
+/// second-level caches.
 pub const fn rx_offset(slot: u32) -> u32 {
     RX_OFFSET_BYTES + (slot & RX_PLACES_MASK) * 64
 }
@@ -177,7 +177,7 @@ pub struct Geometry {
     pub interfaces: u32,
 }
 
-/// Why a [`Geometry`] cannot be laid out.
+/// The reason why a [`Geometry`] has no layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GeometryError {
     /// The number of slots.
@@ -202,9 +202,10 @@ pub struct Layout {
     pub recycle: RingPlace,
     /// See [`Header::done`].
     pub done: RingPlace,
-    /// Substrate to itself: slots set aside for bursts. In no header: it is not for the router.
+    /// Substrate to itself: slots set aside for bursts. The header does not list this ring, because
+    /// routers do not use it.
     pub spare: RingPlace,
-    /// Router to substrate: long slots whose packet it has dropped.
+    /// Router to substrate: long slots whose packet the router has dropped.
     pub long_fill: RingPlace,
     /// Substrate to itself: long slots whose packet has been sent.
     pub long_recycle: RingPlace,
@@ -216,14 +217,14 @@ pub struct Layout {
     interface_ring_words: u32,
 }
 
-/// Most entries of one receive or transmit ring: two million packets a second for a tick of 4 ms,
-/// in which a scheduler may leave a router without its core.
+/// Most entries of one receive or transmit ring: two million packets a second for a tick of 4 ms. A
+/// scheduler may leave a router without its core for that long.
 const MAX_INTERFACE_RING: u32 = 8192;
 
-/// This number of packets may always wait in a receive ring. More packets are a burst, or arrived
-/// while the router had no core. For a router that cannot keep up, they would only lengthen the
-/// queue and cool the slots. So receive programs let more wait for a short time only, and not for a
-/// router that has just run out of room.
+/// Number of packets that may always wait in a receive ring. More packets are a burst, or arrived
+/// while the router had no core. If a router cannot keep up, more packets would only lengthen the
+/// queue and displace slots from the cache. So receive programs let more packets wait only for a
+/// short time, and not for a router that has just run out of room.
 pub const RX_BACKLOG: u32 = 1024;
 
 /// Number of long slots of a pool.
@@ -242,7 +243,7 @@ impl Layout {
     /// Lays out a pool.
     ///
     /// # Errors
-    /// The number of the geometry that is out of its range.
+    /// The number of the geometry that is out of range.
     pub const fn new(geometry: Geometry) -> Result<Layout, GeometryError> {
         let Geometry { slots, slot_bytes, interfaces } = geometry;
         if slots < 2 || slots > MAX_SLOTS || !slots.is_power_of_two() {

@@ -1,12 +1,13 @@
 //! The packet pool: the memory that a router shares with the substrate.
 //!
-//! Three parties use it: the receive program copies frames into free slots, the router works on them in
-//! place, and the transmit program copies them out. They pass [`Word`]s through [`ring`]s; [`layout`] has
-//! the places of these. [`c_header`] generates the C view of the same layout.
+//! Three parties use it. The receive program copies frames into free slots, the router works on
+//! them in place, and the transmit program copies them out. They pass [`Word`]s through [`ring`]s;
+//! [`layout`] contains the places of the rings. [`c_header`] generates the C view of the same
+//! layout.
 //!
-//! This crate is one of the few with `unsafe`: it turns mapped memory into slices of atomics, and packet
-//! handles into byte slices. It trusts no value that a peer wrote: it masks or checks each index when it
-//! reads it.
+//! This crate is one of the few with `unsafe`: it turns mapped memory into slices of atomics, and
+//! packet handles into byte slices. It trusts no value that a peer wrote: it masks or checks each
+//! index when it reads it.
 
 #[cfg(not(loom))]
 pub mod account;

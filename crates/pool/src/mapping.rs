@@ -23,12 +23,12 @@ struct Mapped {
     bytes: usize,
 }
 
-// SAFETY: a mapping is plain memory; it stays mapped as long as a handle lives, in any thread, and
-// it is only ever read and written through atomics and volatile or raw copies.
+// SAFETY: a mapping is plain memory. It stays mapped as long as a handle lives, in any thread. It
+// is only read and written through atomics and volatile or raw copies.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
-// SAFETY: any thread may unmap, once, and nothing else is done with it.
+// SAFETY: any thread may unmap it. That happens once, and nothing else is done with it.
 unsafe impl Send for Mapped {}
 // SAFETY: as above.
 unsafe impl Sync for Mapped {}
@@ -57,7 +57,7 @@ impl Mapping {
         protection: ProtFlags,
     ) -> nix::Result<Self> {
         let length = NonZeroUsize::new(bytes).ok_or(nix::errno::Errno::EINVAL)?;
-        // SAFETY: a new mapping at an address the kernel chooses touches no memory of Rust's.
+        // SAFETY: a new mapping at an address that the kernel chooses touches no memory of Rust's.
         let base =
             unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, fd, offset as i64)? };
         let base = base.cast();
@@ -93,8 +93,8 @@ impl Mapping {
     /// Copies `to.len()` bytes from byte `offset` on into private memory. If they are not inside
     /// the mapping, returns false and copies nothing.
     ///
-    /// A peer may write the same bytes at the same time. Then the copy is a mixture, so a reader
-    /// must check the copy.
+    /// A peer may write the same bytes at the same time. The copy is then a mixture of old and new
+    /// bytes, so a reader must check it.
     #[inline]
     pub fn copy_out(&self, offset: usize, to: &mut [u8]) -> bool {
         if offset.checked_add(to.len()).is_none_or(|end| end > self.bytes) {
@@ -112,8 +112,8 @@ impl Mapping {
         true
     }
 
-    /// The `bytes` bytes from byte `offset` on, for a system call that reads them; `None` when they
-    /// do not lie inside the mapping. A peer may write there meanwhile: nothing here reads them.
+    /// The `bytes` bytes from byte `offset` on, for a system call that reads them. `None` if they
+    /// do not lie inside the mapping. A peer may write there meanwhile: only the kernel reads them.
     #[inline]
     pub fn io_slice(&self, offset: usize, bytes: usize) -> Option<IoSlice<'_>> {
         if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
@@ -126,14 +126,14 @@ impl Mapping {
         Some(unsafe { std::mem::transmute::<nix::libc::iovec, IoSlice<'_>>(slice) })
     }
 
-    /// Copies `from` to byte `offset` on. False, and nothing copied, when that is
-    /// not inside the mapping. The mapping must be writable.
+    /// Copies `from` to byte `offset` on. If the target is not inside the mapping, returns false
+    /// and copies nothing. The mapping must be writable.
     #[inline]
     pub fn copy_in(&self, offset: usize, from: &[u8]) -> bool {
         if offset.checked_add(from.len()).is_none_or(|end| end > self.bytes) {
             return false;
         }
-        // SAFETY: as in `copy_out`, the other way round.
+        // SAFETY: as in `copy_out`, in the opposite direction.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 from.as_ptr(),
@@ -144,8 +144,8 @@ impl Mapping {
         true
     }
 
-    /// Copies `bytes` bytes from byte `offset` on to byte `to_offset` of another
-    /// mapping. False, and nothing copied, when either range is not inside.
+    /// Copies `bytes` bytes from byte `offset` on to byte `to_offset` of another mapping. If either
+    /// range is not inside its mapping, returns false and copies nothing.
     #[inline]
     pub fn copy_to(&self, offset: usize, to: &Mapping, to_offset: usize, bytes: usize) -> bool {
         let inside = |mapping: &Mapping, offset: usize| {
@@ -154,8 +154,8 @@ impl Mapping {
         if !inside(self, offset) || !inside(to, to_offset) {
             return false;
         }
-        // SAFETY: both ranges lie inside live mappings (checked); `copy` allows them to
-        // overlap, should both mappings be of the same pool.
+        // SAFETY: both ranges lie inside live mappings (checked). `copy` allows them to overlap,
+        // which happens if both mappings are of the same pool.
         unsafe {
             std::ptr::copy(self.base.as_ptr().add(offset), to.base.as_ptr().add(to_offset), bytes);
         }
@@ -165,7 +165,8 @@ impl Mapping {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: mapped by `with_protection`; every reference into it borrows a handle, so none is left.
+        // SAFETY: the memory was mapped by `with_protection`. Every reference into it borrows a
+        // handle, so none is left.
         if let Err(error) = unsafe { munmap(self.base.cast(), self.bytes) } {
             debug_assert!(false, "munmap of an own mapping: {error}");
         }

@@ -43,7 +43,7 @@ pub mod annotation {
     pub const PERFORMANCE_COUNTER: usize = 40;
 }
 
-/// The receivers of a packet on its link.
+/// The stations on its link that a packet is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PacketType {
@@ -84,7 +84,7 @@ impl PacketType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
-    /// Away, and never been here: its entry is zero.
+    /// Away, and not used so far: its entry is zero.
     Fresh = 0,
     /// On the arena's stack.
     Free,
@@ -102,7 +102,7 @@ pub(crate) struct Hot {
     pub(crate) shared: NonNull<Shared>,
     /// Of the buffer in its arena.
     pub(crate) index: u32,
-    /// Of `data` in the buffer; metadata_bytes <= offset, offset + length <= buffer_bytes.
+    /// Offset of `data` in the buffer; metadata_bytes <= offset, offset + length <= buffer_bytes.
     offset: u16,
     length: u16,
     /// Offsets of the headers in the buffer, or UNSET.
@@ -110,13 +110,13 @@ pub(crate) struct Hot {
     network: u16,
     transport: u16,
     interface: u16,
-    /// The slice's queue that it leaves by.
+    /// The slice's queue by which the packet leaves.
     queue: u16,
     packet_type: PacketType,
     pub(crate) state: State,
-    /// Whether `Cold` belongs to this packet; if not, all its fields count as zero.
+    /// Whether the entry in `Cold` belongs to this packet. If not, all its fields count as zero.
     cold: bool,
-    /// Whether the slot's metadata has a key to look up, and a result.
+    /// Whether the slot's metadata has a key to look up, and whether it has a result.
     keyed: bool,
     answered: bool,
     annotations: [u8; HOT_ANNOTATIONS],
@@ -194,7 +194,7 @@ pub struct Place {
     pub offset: u16,
     /// Length of the packet, in bytes.
     pub length: u16,
-    /// The slice's queue that it leaves by.
+    /// The slice's queue by which the packet leaves.
     pub queue: u16,
     /// Whether its metadata has a key to look up.
     pub keyed: bool,
@@ -202,14 +202,14 @@ pub struct Place {
 
 /// One packet: the only handle to its buffer, 8 bytes. Dropping it frees the buffer.
 ///
-/// Headers are stored as positions in the buffer, so pushing and pulling bytes does not move them.
-/// A header may be before the packet's first byte, for example after `Strip`.
+/// Positions of headers are offsets in the buffer, so they stay valid when bytes are pushed or
+/// pulled. A header may lie before the packet's first byte, for example after `Strip`.
 pub struct Packet(pub(crate) NonNull<Hot>);
 
 impl Packet {
     #[inline(always)]
     fn hot(&self) -> &Hot {
-        // SAFETY: this handle is live, so the entry exists and no other code changes it.
+        // SAFETY: this handle is live, so the entry exists, and no other code changes it.
         unsafe { self.0.as_ref() }
     }
 
@@ -221,7 +221,7 @@ impl Packet {
 
     #[inline(always)]
     fn shared(&self) -> &Shared {
-        // SAFETY: an arena's memory stays while it has a live packet.
+        // SAFETY: an arena's memory exists as long as the arena has a live packet.
         unsafe { self.hot().shared.as_ref() }
     }
 
@@ -229,7 +229,8 @@ impl Packet {
     #[inline(always)]
     pub fn data(&self) -> &[u8] {
         let hot = self.hot();
-        // SAFETY: offset and length lie in the buffer, which is initialised and this handle's.
+        // SAFETY: offset and length lie in the buffer, which is initialised and owned by this
+        // handle.
         unsafe { std::slice::from_raw_parts(hot.data.as_ptr(), usize::from(hot.length)) }
     }
 
@@ -283,7 +284,7 @@ impl Packet {
         let hot = self.hot_mut();
         hot.offset -= count as u16;
         hot.length += count as u16;
-        // SAFETY: the new offset is still behind the metadata, so inside the buffer.
+        // SAFETY: the new offset is still behind the metadata, so it is inside the buffer.
         hot.data = unsafe { hot.data.sub(count) };
         self.data_mut().get_mut(..count)
     }
@@ -298,8 +299,8 @@ impl Packet {
         }
         hot.offset -= N as u16;
         hot.length += N as u16;
-        // SAFETY: the new offset is still behind the metadata, so inside the buffer, which is
-        // this handle's; there are N bytes before where `data` was.
+        // SAFETY: the new offset is still behind the metadata, so it is inside the buffer, which
+        // this handle owns. There are N bytes before the old `data`.
         unsafe {
             hot.data = hot.data.sub(N);
             hot.data.cast().write_unaligned(*bytes);
@@ -316,7 +317,7 @@ impl Packet {
         }
         hot.offset += count as u16;
         hot.length -= count as u16;
-        // SAFETY: the packet had that many bytes, so this is at most its end.
+        // SAFETY: the packet had this many bytes, so the address is at most its end.
         hot.data = unsafe { hot.data.add(count) };
         Some(())
     }
@@ -350,7 +351,7 @@ impl Packet {
         }
         let length = self.len();
         let hot = self.hot_mut();
-        // SAFETY: both places lie in the buffer, which is this handle's; copy allows overlap.
+        // SAFETY: both places lie in the buffer, which this handle owns; `copy` allows overlap.
         unsafe {
             let to = hot.data.sub(old).add(headroom);
             std::ptr::copy(hot.data.as_ptr(), to.as_ptr(), length);
@@ -369,13 +370,13 @@ impl Packet {
         Some(())
     }
 
-    /// From a header's position in the buffer to the end of the packet.
+    /// The bytes from a header's position in the buffer to the end of the packet.
     #[inline(always)]
     fn header(&self, place: u16) -> Option<&[u8]> {
         let hot = self.hot();
         let length = (hot.offset + hot.length).checked_sub(place)?;
-        // SAFETY: place <= offset + length <= buffer_bytes, the whole buffer is initialised
-        // and this handle's, and `data - offset` is its start.
+        // SAFETY: place <= offset + length <= buffer_bytes. The whole buffer is initialised and
+        // owned by this handle, and `data - offset` is its start.
         unsafe {
             let start = hot.data.sub(usize::from(hot.offset)).add(usize::from(place));
             Some(std::slice::from_raw_parts(start.as_ptr(), usize::from(length)))
@@ -393,31 +394,33 @@ impl Packet {
         }
     }
 
-    /// Place in the buffer of the byte `at` of the packet; unset if the packet is shorter.
+    /// Position of byte `at` of the packet in the buffer; UNSET if the packet is shorter.
     #[inline(always)]
     fn place(&self, at: usize) -> u16 {
         if at <= self.len() { self.hot().offset + at as u16 } else { UNSET }
     }
 
-    /// Distance of a header from the packet's first byte; negative if it is before it.
+    /// Distance of a header from the packet's first byte; negative if the header begins before it.
     #[inline(always)]
     fn distance(&self, place: u16) -> Option<isize> {
         (place != UNSET).then(|| place as isize - self.hot().offset as isize)
     }
 
-    /// From the link header to the end of the packet; `None` if it is not set.
+    /// The bytes from the link header to the end of the packet; `None` if the position is not set.
     #[inline(always)]
     pub fn mac_header(&self) -> Option<&[u8]> {
         self.header(self.hot().mac)
     }
 
-    /// From the network header to the end of the packet; `None` if it is not set.
+    /// The bytes from the network header to the end of the packet; `None` if the position is not
+    /// set.
     #[inline(always)]
     pub fn network_header(&self) -> Option<&[u8]> {
         self.header(self.hot().network)
     }
 
-    /// From the transport header to the end of the packet; `None` if it is not set.
+    /// The bytes from the transport header to the end of the packet; `None` if the position is not
+    /// set.
     #[inline(always)]
     pub fn transport_header(&self) -> Option<&[u8]> {
         self.header(self.hot().transport)
@@ -441,7 +444,8 @@ impl Packet {
         self.header_mut(self.hot().transport)
     }
 
-    /// The first `N` bytes of the network header, if it is set and the packet has them.
+    /// The first `N` bytes of the network header; `None` if its position is not set or the packet
+    /// is shorter.
     #[inline(always)]
     pub fn network_bytes<const N: usize>(&self) -> Option<&[u8; N]> {
         let hot = self.hot();
@@ -470,7 +474,8 @@ impl Packet {
         }
     }
 
-    /// Length from the network header on, in bytes; 0 if it is not set.
+    /// Number of bytes from the network header to the end of the packet; 0 if its position is not
+    /// set.
     #[inline(always)]
     pub fn network_len(&self) -> usize {
         let hot = self.hot();
@@ -478,19 +483,20 @@ impl Packet {
         end.saturating_sub(usize::from(hot.network))
     }
 
-    /// Where the link header is, from the packet's first byte, negative if before it.
+    /// Offset of the link header from the packet's first byte; negative if it begins before it.
     #[inline(always)]
     pub fn mac_offset(&self) -> Option<isize> {
         self.distance(self.hot().mac)
     }
 
-    /// Where the network header is, from the packet's first byte, negative if before it.
+    /// Offset of the network header from the packet's first byte; negative if it begins before it.
     #[inline(always)]
     pub fn network_offset(&self) -> Option<isize> {
         self.distance(self.hot().network)
     }
 
-    /// Where the transport header is, from the packet's first byte, negative if before it.
+    /// Offset of the transport header from the packet's first byte; negative if it begins before
+    /// it.
     #[inline(always)]
     pub fn transport_offset(&self) -> Option<isize> {
         self.distance(self.hot().transport)
@@ -513,8 +519,8 @@ impl Packet {
         hot.transport = transport;
     }
 
-    /// Sets an IP packet at byte `at`: its header has `header_length` bytes, the whole has
-    /// `length`; later bytes are cut off. If the packet is shorter, returns `None` and changes
+    /// Marks an IP packet at byte `at`: its header has `header_length` bytes, the whole packet has
+    /// `length`. Later bytes are cut off. If the packet is shorter, returns `None` and changes
     /// nothing.
     #[inline(always)]
     pub fn set_ip_packet(&mut self, at: usize, header_length: usize, length: usize) -> Option<()> {
@@ -524,7 +530,7 @@ impl Packet {
             return None;
         }
         hot.length = end as u16;
-        // Inside the packet, and so inside the buffer: 16 bits are enough.
+        // The offset is inside the packet, and so inside the buffer: 16 bits are enough.
         hot.network = hot.offset + at as u16;
         hot.transport = hot.network + header_length as u16;
         Some(())
@@ -537,13 +543,13 @@ impl Packet {
         self.hot_mut().transport = place;
     }
 
-    /// The receivers of the packet on its link.
+    /// The stations on its link that the packet is for.
     #[inline(always)]
     pub fn packet_type(&self) -> PacketType {
         self.hot().packet_type
     }
 
-    /// Sets the receivers of the packet on its link.
+    /// Sets which stations on its link the packet is for.
     #[inline(always)]
     pub fn set_packet_type(&mut self, packet_type: PacketType) {
         self.hot_mut().packet_type = packet_type;
@@ -573,7 +579,8 @@ impl Packet {
         self.hot().keyed.then(|| &self.metadata().key)
     }
 
-    /// Has the slice's rules searched for a key when it is sent; missing bytes are zero.
+    /// Sets a key that is looked up in the slice's rules when the packet is sent; missing bytes are
+    /// zero.
     #[inline]
     pub fn set_filter_key(&mut self, key: &[u8]) {
         let place = &mut self.metadata_mut().key;
@@ -583,7 +590,7 @@ impl Packet {
         self.hot_mut().keyed = true;
     }
 
-    /// A rule's result for the key with which the packet was sent here, or back.
+    /// A rule's result for the key with which the packet was sent here, or sent back.
     #[inline]
     pub fn filter_result(&self) -> Option<&[u8; RESULT_BYTES]> {
         self.hot().answered.then(|| &self.metadata().result)
@@ -606,7 +613,7 @@ impl Packet {
         self.cold().timestamp_ns
     }
 
-    /// Sets the time of reception, in nanoseconds since 1970. Costs a cache line more.
+    /// Sets the time of reception, in nanoseconds since 1970. This uses one more cache line.
     pub fn set_timestamp_ns(&mut self, timestamp_ns: u64) {
         self.cold_mut().timestamp_ns = timestamp_ns;
     }
@@ -630,8 +637,8 @@ impl Packet {
         cold
     }
 
-    /// `N` bytes of the annotation area from `offset` on, if they are in its first half, which is
-    /// in the packet's cache line.
+    /// `N` bytes of the annotation area from `offset` on, if they are in its first half. That half
+    /// is in the packet's cache line.
     #[inline(always)]
     pub fn near_annotation<const N: usize>(&self, offset: usize) -> Option<[u8; N]> {
         (offset < (HOT_ANNOTATIONS + 1).saturating_sub(N)).then(|| {
@@ -641,7 +648,8 @@ impl Packet {
         })
     }
 
-    /// `N` bytes of the annotation area from `offset` on; zero where it ends. See [`annotation`].
+    /// `N` bytes of the annotation area from `offset` on; bytes beyond its end are zero. See
+    /// [`annotation`].
     #[inline(always)]
     pub fn annotation<const N: usize>(&self, offset: usize) -> [u8; N] {
         // One comparison for the usual case.
@@ -650,7 +658,8 @@ impl Packet {
         }
         let cold = self.cold();
         std::array::from_fn(|i| {
-            // Any offset is possible: one at the end of the address space is beyond the area.
+            // Any offset is allowed, even one near the end of the address space: it lies beyond the
+            // area.
             let at = offset.saturating_add(i);
             let hot = self.hot().annotations.get(at);
             hot.or_else(|| cold.annotations.get(at - HOT_ANNOTATIONS)).copied().unwrap_or(0)
@@ -724,7 +733,7 @@ impl Packet {
         }
     }
 
-    /// A copy in a buffer of the same arena: contents, headers and annotations. `None` if no
+    /// A copy in a buffer of the same arena, with contents, headers and annotations. `None` if no
     /// buffer is free.
     pub fn try_clone(&self) -> Option<Packet> {
         let mut copy = self.shared().alloc()?;
@@ -734,8 +743,8 @@ impl Packet {
         let first = [from.mac, from.network, from.transport, from.offset];
         let first = first.into_iter().min().unwrap_or(from.offset);
         let count = usize::from(from.offset - first) + usize::from(from.length);
-        // SAFETY: the buffers are different and of the same size; first .. offset + length
-        // lies in both. `data - offset` is the start of a buffer.
+        // SAFETY: the two buffers are different and of the same size; first .. offset + length lies
+        // in both. `data - offset` is the start of a buffer.
         unsafe {
             let source = from.data.sub(usize::from(from.offset - first));
             let to = copy.hot_mut();
@@ -760,38 +769,40 @@ impl Packet {
         Some(copy)
     }
 
-    /// An empty packet of the same arena; `None` if no buffer is free. A super-packet has no
-    /// sibling: that would be a super-packet too.
+    /// An empty packet of the same arena; `None` if no buffer is free. For a super-packet the
+    /// result is always `None`, because the new packet would be a super-packet too.
     pub fn alloc_sibling(&self) -> Option<Packet> {
         if self.is_long() { None } else { self.shared().alloc() }
     }
 
-    /// Whether it is a super-packet: an unsegmented packet of TCP. Each segment gets a correct
+    /// Whether the packet is a super-packet: an unsegmented TCP packet. Each segment gets a correct
     /// checksum, independent of this packet's field.
     #[inline(always)]
     pub fn is_long(&self) -> bool {
         self.shared().is_long()
     }
 
-    /// Bytes by which it is longer than its longest frame: 0 unless it is a super-packet.
+    /// Number of bytes by which the packet is longer than its longest frame: 0 unless it is a
+    /// super-packet.
     pub fn excess(&self) -> usize {
         if self.is_long() { usize::from(self.metadata().excess).min(self.len()) } else { 0 }
     }
 
-    /// Whether one of its frames is longer than `bytes`, counted from its first byte.
+    /// Whether one of the packet's frames is longer than `bytes`, counted from the packet's first
+    /// byte.
     #[inline(always)]
     pub fn is_longer_than(&self, bytes: usize) -> bool {
         self.len() > bytes && self.len() - self.excess() > bytes
     }
 
-    /// The same, counted from its network header on.
+    /// Whether one of the packet's frames is longer than `bytes`, counted from the network header.
     #[inline(always)]
     pub fn is_network_longer_than(&self, bytes: usize) -> bool {
         let length = self.network_len();
         length > bytes && length.saturating_sub(self.excess()) > bytes
     }
 
-    /// Number of its frames: 1 unless it is a super-packet.
+    /// Number of the packet's frames: 1 unless it is a super-packet.
     #[inline(always)]
     pub fn frames(&self) -> u64 {
         if !self.is_long() {
@@ -810,8 +821,8 @@ impl Packet {
 
     fn metadata(&self) -> &Metadata {
         let hot = self.hot();
-        // SAFETY: every buffer starts with its metadata, bytes that are initialised, and is this
-        // handle's.
+        // SAFETY: every buffer starts with its metadata, which is initialised and owned by this
+        // handle.
         unsafe { &*hot.data.sub(usize::from(hot.offset)).as_ptr().cast() }
     }
 
@@ -826,7 +837,7 @@ impl Packet {
         self.shared().first_slot + self.hot().index
     }
 
-    /// Gives the packet to the other side of a ring: returns its place, and frees nothing.
+    /// Gives the packet's slot to the other side of a ring: returns its place, and frees nothing.
     #[inline(always)]
     pub fn release(self) -> Place {
         let mut packet = ManuallyDrop::new(self);
@@ -842,7 +853,7 @@ impl Packet {
 impl Drop for Packet {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: this is the only handle, and it is gone after this.
+        // SAFETY: this is the only handle, and it no longer exists after this.
         unsafe { Shared::give_back(self.0) };
     }
 }

@@ -1,19 +1,19 @@
 //! Whether a poller interrupts others when it wakes up.
 //!
-//! Pollers at both ends of a ring wake each other often, and interrupting one in the middle of its
-//! batch costs both (measured, two on one core: 1.1 to 1.8 million packets a second as ordinary
-//! processes, 2.5 to 2.9 as batch processes, which do not interrupt). Together with a program that
-//! uses all of the core, the opposite holds: a batch process waits for the end of that program's
-//! slice after each nap (0.4 instead of 0.8 to 1.6 million). So a poller is a batch process only
-//! during bursts, and only while its naps end when they should.
+//! Pollers at both ends of a ring wake each other often, and interrupting a poller in the middle of
+//! its batch costs both. Measured with two pollers on one core: 1.1 to 1.8 million packets a second
+//! as ordinary processes, 2.5 to 2.9 million as batch processes, which do not interrupt. If another
+//! program uses the whole core, the opposite holds: after each nap a batch process waits for the
+//! end of that program's time slice (0.4 million instead of 0.8 to 1.6 million). So a poller is a
+//! batch process only during bursts, and only while its naps end on time.
 
 use std::time::{Duration, Instant};
 
-/// Delay of a nap's end that shows that another process had the core.
+/// If a nap ends this late, another process had the core.
 const LATE: Duration = Duration::from_millis(1);
-/// Number of successive late naps that is more than a coincidence.
+/// Number of successive late naps that is no coincidence.
 const LATE_NAPS: u32 = 3;
-/// Time for which a poller then interrupts others: at first, and at most.
+/// Time for which a poller is then an ordinary process: at first, and at most.
 const SHARED: Duration = Duration::from_millis(100);
 const SHARED_MOST: Duration = Duration::from_secs(10);
 
@@ -35,7 +35,7 @@ impl Preemption {
         }
     }
 
-    /// Call it before the process sleeps: a woken process has its turn at once.
+    /// Call it before the process sleeps: a process that is woken must run at once.
     pub fn sleeps(&mut self) {
         if self.0.sleeps() {
             become_process(libc::SCHED_OTHER);
@@ -46,7 +46,7 @@ impl Preemption {
 /// Sets a scheduling policy. If that is forbidden, nothing changes.
 fn become_process(policy: i32) {
     let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the parameters live through the call, which changes no memory of ours.
+    // SAFETY: the parameters exist during the call, which changes no memory of this process.
     let _ = unsafe { libc::sched_setscheduler(0, policy, &parameters) };
 }
 
@@ -77,11 +77,12 @@ impl Rule {
         false
     }
 
-    /// A nap ended so late. Whether to be an ordinary process from now on.
+    /// Notes that a nap ended this late. Returns whether the process becomes an ordinary process.
     fn napped(&mut self, now: Instant, late: Duration) -> bool {
         if late < LATE {
             self.late = 0;
-            // It was alone for as long as it had waited: resets the duration.
+            // No other process needed the core for as long as the last such time: the duration is
+            // reset.
             if self.shared_until.is_some_and(|until| now >= until + self.shared) {
                 (self.shared_until, self.shared) = (None, SHARED);
             }
@@ -98,7 +99,7 @@ impl Rule {
         true
     }
 
-    /// It is going to sleep. Whether to be an ordinary process from now on.
+    /// Notes that the process goes to sleep. Returns whether it becomes an ordinary process.
     fn sleeps(&mut self) -> bool {
         self.late = 0;
         std::mem::take(&mut self.batch)

@@ -1,9 +1,10 @@
-//! Rings of [`Word`]s: one atomic word an entry, zero when empty.
+//! Rings of [`Word`]s: each entry is one atomic word, which is zero when empty.
 //!
-//! Two sides share only the entries. Each side keeps its own cursor: a [`Consumer`] or [`Producer`]
-//! in private memory, or, where several CPUs work at the same end, an atomic in memory that no
-//! router can map ([`take_shared`], [`put_shared`], [`put_unbounded`]). So a peer that writes
-//! invalid entries can mislead only a reader that trusts the words, and every reader masks them.
+//! The two sides share only the entries. Each side keeps its own cursor: a [`Consumer`] or
+//! [`Producer`] in private memory. If several CPUs work at the same end, the cursor is an atomic in
+//! memory that no router can map ([`take_shared`], [`put_shared`], [`put_unbounded`]). A peer that
+//! writes invalid entries can mislead only a reader that trusts the words, and every reader masks
+//! them.
 //!
 //! Cost: one cache line moves between the cores for eight entries.
 
@@ -14,8 +15,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::Word;
 
-/// How often [`take_shared`] and [`put_shared`] try again when another CPU was
-/// faster. Measured with two receive queues: 0.013 % of the packets try twice.
+/// How often [`take_shared`] and [`put_shared`] try again when another CPU was faster. Measured
+/// with two receive queues: 0.013 % of the packets need a second try.
 pub const MAX_TRIES: u32 = 4;
 
 /// The entries of a ring: a power of two of words.
@@ -25,7 +26,7 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// Takes `words` as a ring; `None` unless their number is a power of two.
+    /// Uses `words` as a ring; `None` unless their number is a power of two.
     #[inline]
     pub fn new(words: &'a [AtomicU64]) -> Option<Self> {
         words.len().is_power_of_two().then_some(Self { words })
@@ -33,7 +34,7 @@ impl<'a> Entries<'a> {
 
     #[inline]
     fn at(&self, cursor: u32) -> &'a AtomicU64 {
-        // In range: the length is a power of two.
+        // The index is in range: the length is a power of two.
         &self.words[cursor as usize & (self.words.len() - 1)]
     }
 
@@ -74,7 +75,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// The only taker of a ring, with its cursor.
+/// The only reader of a ring, with its cursor.
 pub struct Consumer<'a> {
     entries: Entries<'a>,
     head: u32,
@@ -109,7 +110,7 @@ impl<'a> Consumer<'a> {
     }
 }
 
-/// The only filler of a ring, with its cursor.
+/// The only writer of a ring, with its cursor.
 pub struct Producer<'a> {
     entries: Entries<'a>,
     tail: u32,
@@ -122,7 +123,7 @@ impl<'a> Producer<'a> {
         Self { entries, tail }
     }
 
-    /// Adds a word; false, and nothing added, when the ring is full.
+    /// Adds a word. If the ring is full, returns false and adds nothing.
     #[inline]
     pub fn put(&mut self, word: Word) -> bool {
         let done = self.entries.fill(self.tail, word);
@@ -146,7 +147,7 @@ pub fn take_shared(entries: Entries<'_>, head: &AtomicU32) -> Option<Word> {
     for _ in 0..MAX_TRIES {
         let cursor = head.load(Ordering::Acquire);
         let Some(word) = entries.peek(cursor) else {
-            // Empty, unless another taker was here between the two looks.
+            // The ring is empty, unless another reader moved the cursor between the two reads.
             if head.load(Ordering::Acquire) == cursor {
                 return None;
             }
@@ -172,7 +173,7 @@ pub fn put_shared(entries: Entries<'_>, tail: &AtomicU32, word: Word) -> bool {
     for _ in 0..MAX_TRIES {
         let cursor = tail.load(Ordering::Acquire);
         if entries.peek(cursor).is_some() {
-            // Full, unless another filler was here between the two looks.
+            // The ring is full, unless another writer moved the cursor between the two reads.
             if tail.load(Ordering::Acquire) == cursor {
                 return false;
             }
@@ -189,8 +190,8 @@ pub fn put_shared(entries: Entries<'_>, tail: &AtomicU32, word: Word) -> bool {
     false
 }
 
-/// Adds a word to a ring that has an entry for every slot, so it cannot be full unless its router
-/// returns a slot twice. In that case the router loses a slot.
+/// Adds a word to a ring that has an entry for every slot. It can be full only if its router
+/// returns a slot twice; that router then loses a slot.
 ///
 /// The C twin is `ring_append` in `bpf/ring.h`.
 #[inline]
@@ -211,8 +212,8 @@ mod tests {
     }
 
     proptest! {
-        /// Any sequence of puts and takes behaves as a bounded queue, also where
-        /// the cursor wraps around.
+        /// Any sequence of puts and takes behaves as a bounded queue, even when the cursor wraps
+        /// around.
         #[test]
         #[inline]
         fn a_ring_is_a_bounded_queue(bits in 0u32..6, start: u32, puts: Vec<bool>) {

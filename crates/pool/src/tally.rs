@@ -1,6 +1,6 @@
 //! Counts of the packets that an arena makes, copies and frees.
 
-/// Packets that an arena has made, copied and freed, and those that exist now.
+/// Numbers of packets that an arena has made, copied and freed, and of those that exist now.
 /// [`Endpoint`](crate::Endpoint) counts packets from and to the other side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {

@@ -1,8 +1,8 @@
 //! Fast time readings from the processor's own counter.
 //!
-//! Reading the clock takes 20 to 30 ns, several times the cost of a batch in an element; the
-//! counter takes about 8. It runs at one rate on all processors of Europa, under any load, so one
-//! comparison with the clock gives its rate.
+//! Reading the clock takes 20 to 30 ns, several times the cost of a batch in an element. Reading
+//! the counter takes about 8 ns. The counter runs at one rate on all processors that Europa
+//! supports, under any load, so one comparison with the clock gives its rate.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ const COMPARED: Duration = Duration::from_micros(500);
 pub fn now() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY: the instruction reads a register, and every x86-64 processor has it.
+        // SAFETY: the instruction only reads a register, and every x86-64 processor has it.
         unsafe { std::arch::x86_64::_rdtsc() }
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -33,8 +33,8 @@ fn rate() -> u64 {
         while begun.elapsed() < COMPARED {
             std::hint::spin_loop();
         }
-        // The process may stand still between the two readings, which is very unlikely: a wrong
-        // rate would only make budgets slightly too large or too small.
+        // The process may lose its core between the two readings. That is very unlikely, and a
+        // wrong rate would only make budgets slightly too large or too small.
         let counts = u128::from(now().wrapping_sub(first));
         let ns = begun.elapsed().as_nanos().max(1);
         u64::try_from(counts * 1024 / ns).unwrap_or(u64::MAX).max(1)

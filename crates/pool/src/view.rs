@@ -19,12 +19,12 @@ pub enum ViewError {
     /// The geometry is impossible.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
-    /// The header is not one of a pool of this version.
+    /// The header is not that of a pool of this version.
     #[error("not a packet pool of version {ABI_VERSION}: magic {magic:#x}, version {version}")]
     Header {
-        /// Found where [`ABI_MAGIC`] was wanted.
+        /// Value found in place of [`ABI_MAGIC`].
         magic: u32,
-        /// Found where [`ABI_VERSION`] was wanted.
+        /// Value found in place of [`ABI_VERSION`].
         version: u16,
     },
 }
@@ -37,8 +37,8 @@ pub struct PoolView {
 }
 
 impl PoolView {
-    /// Maps the pool behind `fd`, whose geometry the caller knows (it is never
-    /// read from the pool: a router can write there).
+    /// Maps the pool behind `fd`. The caller knows the geometry; it is never read from the pool,
+    /// because a router can write there.
     ///
     /// # Errors
     /// An impossible geometry, or the error of mmap(2).
@@ -70,14 +70,14 @@ impl PoolView {
             }
         }
         let long_stock = crate::endpoint::long_stock(self.layout.long_slots);
-        // The first ones belong to the router's stock, if it accepts super-packets.
+        // The first long slots belong to the router's stock, if it accepts super-packets.
         for slot in long_stock..self.layout.long_slots {
             let word = crate::Word::free(LONG_SLOT | slot);
             self.long_recycle().fill(slot - long_stock, word);
         }
     }
 
-    /// Writes the interface table. For the node, before a router starts.
+    /// Writes the interface table. The node calls it before a router starts.
     pub fn write_rows(&self, interfaces: &[InterfaceRow]) {
         for (row, index) in interfaces.iter().zip(0..self.layout.geometry.interfaces) {
             let row = InterfaceRow { rx: self.layout.rx(index), tx: self.layout.tx(index), ..*row };
@@ -89,7 +89,7 @@ impl PoolView {
         }
     }
 
-    /// Checks the header. For a router, which gets the geometry from the node.
+    /// Checks the header. A router calls it; it gets the geometry from the node.
     ///
     /// # Errors
     /// The version found instead of this one.
@@ -124,8 +124,8 @@ impl PoolView {
 
     fn ring(&self, place: RingPlace) -> Entries<'_> {
         let words = self.mapping.words(self.control(place.first_word), place.words as usize);
-        // The layout of a geometry lies inside the memory mapped for it, and ring
-        // sizes are powers of two: a property test of `layout` holds that.
+        // The layout of a geometry lies inside the memory mapped for it, and ring sizes are powers
+        // of two: a property test of `layout` checks this.
         words.and_then(Entries::new).expect("a pool's layout lies inside its memory")
     }
 
@@ -180,15 +180,15 @@ impl PoolView {
     /// The router's sleep flag: not zero if it needs a wake-up.
     #[inline]
     pub fn asleep(&self) -> &AtomicU32 {
-        // SAFETY: the first half of an aligned, live 64-bit word, which is never accessed as a
-        // whole.
+        // SAFETY: this is the first half of an aligned, live 64-bit word, which is never accessed
+        // as a whole.
         unsafe { AtomicU32::from_ptr(self.flags().cast()) }
     }
 
     /// The router's flag for super-packets: not zero if it accepts them.
     #[inline]
     pub fn takes_long(&self) -> &AtomicU32 {
-        // SAFETY: the second half of that word.
+        // SAFETY: this is the second half of that word.
         unsafe { AtomicU32::from_ptr(self.flags().cast::<u32>().add(1)) }
     }
 

@@ -1,5 +1,5 @@
-//! The ring that a sleeping router polls: a BPF ring buffer, into which the receive program puts an
-//! empty record when the sleep flag is set.
+//! The ring that a sleeping router polls: a BPF ring buffer. The receive program puts an empty
+//! record into it when the sleep flag is set.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};

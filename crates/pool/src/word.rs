@@ -10,10 +10,10 @@
 //! | 46-53, 56-62 | queue | number of the slice's queue, low and high bits; 0 for the interface's own (transmit) |
 //! | 63    | valid     | the entry is occupied; an empty entry is zero       |
 //!
-//! State and contents share one word, so that checking whether an entry is occupied and taking its
-//! contents touch the same cache line, and one atomic store hands over both.
+//! State and contents share one word. So checking whether an entry is occupied and taking its
+//! contents touch the same cache line, and one atomic store passes both on.
 
-/// A descriptor, exactly as it stands in a ring.
+/// A descriptor in the form in which a ring contains it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Word(u64);
@@ -44,10 +44,10 @@ impl Word {
     /// Transmit: return the slot to its router (`done` ring), not directly to reception (`recycle`
     /// ring).
     pub const RETURN: u64 = 2;
-    /// Transmit: the slot's metadata has a key that the slice's rules are searched for.
+    /// Transmit: the slot's metadata has a key to look up in the slice's rules.
     pub const KEY: u64 = 1;
     /// Receive: the slot's metadata has the result of the rule that matched a key. With
-    /// [`Word::RETURN`], the router had sent the slot with a key, and gets it back here instead.
+    /// [`Word::RETURN`], the router sent the slot with a key, and gets it back now.
     pub const RESULT: u64 = 4;
 
     /// A free slot, in the form of the fill, recycle and done rings.
@@ -56,8 +56,8 @@ impl Word {
         Word(Self::VALID | ((slot as u64 & Self::SLOT_MASK) << Self::SLOT_SHIFT))
     }
 
-    /// A frame of `length` bytes at `offset` in `slot`. Too large values are truncated to their
-    /// field.
+    /// A frame of `length` bytes at `offset` in `slot`. Values that are too large are truncated to
+    /// their field.
     #[inline]
     pub const fn frame(slot: u32, offset: u16, length: u16, flags: u64) -> Word {
         Word(
@@ -80,8 +80,8 @@ impl Word {
 
     /// Highest number of a queue that a word can name.
     pub const QUEUE_MAX: u16 = 0x7fff;
-    /// Bit position of the high bits of a queue's number; the low ones are where received words
-    /// have the interface.
+    /// Bit position of the high bits of a queue's number. The low bits are in the place where
+    /// received words have the interface.
     pub const QUEUE_HIGH_SHIFT: u32 = 56;
 
     /// The same word for a queue of the slice's, up to [`Word::QUEUE_MAX`].
@@ -93,7 +93,7 @@ impl Word {
         Word(word.0 & !(0x7f << Self::QUEUE_HIGH_SHIFT) | high << Self::QUEUE_HIGH_SHIFT)
     }
 
-    /// Number of the slice's queue, of a word to be sent.
+    /// Number of the slice's queue, in a word to be sent.
     #[inline]
     pub const fn queue(self) -> u16 {
         let high = (self.0 >> Self::QUEUE_HIGH_SHIFT) & 0x7f;
@@ -124,7 +124,7 @@ impl Word {
         ((self.0 >> Self::OFFSET_SHIFT) & Self::OFFSET_MASK) as u16
     }
 
-    /// Whether it names a long slot, of a pool that has some.
+    /// Whether it names a long slot, in a pool with long slots.
     #[inline]
     pub const fn is_long(self) -> bool {
         self.slot() & crate::layout::LONG_SLOT != 0
@@ -136,14 +136,14 @@ impl Word {
         (self.0 & Self::LENGTH_MASK) as u16
     }
 
-    /// The router's own number of the interface.
+    /// The router's own number for the interface.
     #[inline]
     pub const fn interface(self) -> u8 {
         ((self.0 >> Self::INTERFACE_SHIFT) & Self::INTERFACE_MASK) as u8
     }
 
-    /// Flag bits; of words to be sent only [`Word::KEY`] and [`Word::RETURN`], as the rest is the
-    /// queue's.
+    /// Flag bits. In a word to be sent, only [`Word::KEY`] and [`Word::RETURN`] are flags; the
+    /// other bits belong to the queue.
     #[inline]
     pub const fn flags(self) -> u64 {
         (self.0 >> Self::FLAGS_SHIFT) & Self::FLAGS_MASK

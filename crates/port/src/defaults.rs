@@ -1,5 +1,6 @@
 //! The kernel's own settings of devices. A new namespace begins with those of the machine
-//! (`net.core.devconf_inherit_init_net`), which an administrator or a distribution may have changed.
+//! (`net.core.devconf_inherit_init_net`), which an administrator or a distribution may have
+//! changed.
 
 use std::fs;
 use std::io;
@@ -41,7 +42,7 @@ const IPV4: [(&str, &str); 30] = [
     ("tag", "0"),
 ];
 
-/// Those of IPv6, with values of `net/ipv6/addrconf.c`.
+/// Settings of IPv6, with values of `net/ipv6/addrconf.c`.
 const IPV6: [(&str, &str); 21] = [
     ("accept_ra", "1"),
     ("accept_ra_defrtr", "1"),
@@ -72,7 +73,7 @@ const SOURCE_ROUTE: [(&str, &str); 2] = [("all", "0"), ("default", "1")];
 /// Gives a new namespace the kernel's own settings, where it has others.
 ///
 /// # Errors
-/// A setting cannot be written. One that this kernel has not is left out.
+/// A setting cannot be written. Settings that this kernel lacks are skipped.
 pub fn set_defaults(namespace: &Namespace) -> io::Result<()> {
     in_namespace(namespace, || {
         for (family, settings) in [("ipv4", &IPV4[..]), ("ipv6", &IPV6[..])] {

@@ -1,5 +1,7 @@
 //! The facts about a kernel device.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -53,7 +55,7 @@ pub enum Kind {
     Bridge,
     /// A second MAC address on another device.
     Macvlan,
-    /// Anything else, by the kernel's name for it.
+    /// Any other device, by the kernel's name for its kind.
     Other(String),
 }
 
@@ -86,7 +88,7 @@ pub enum Peer {
         /// Its name there.
         name: String,
     },
-    /// The other end is in a namespace that cannot be seen from here.
+    /// The other end is in a namespace that cannot be reached from here.
     Unreachable {
         /// Its number there.
         index: u32,
@@ -102,7 +104,7 @@ pub struct Device {
     pub name: String,
     /// Its number there.
     pub index: u32,
-    /// Its Ethernet address; zero when it has none.
+    /// The device's Ethernet address; zero if it has none.
     pub mac: [u8; 6],
     /// The longest packet without its Ethernet header, in bytes.
     pub mtu: u32,
@@ -110,7 +112,7 @@ pub struct Device {
     pub up: bool,
     /// Its kind.
     pub kind: Kind,
-    /// Whether it carries Ethernet frames.
+    /// Whether the device carries Ethernet frames.
     pub ethernet: bool,
     /// Receive queues in use.
     pub receive_queues: u32,
@@ -124,11 +126,11 @@ impl Device {
     /// Finds a device by name and reads its properties.
     ///
     /// # Errors
-    /// When there is no device of that name, or the namespace cannot be entered.
+    /// If no device has that name, or the namespace cannot be entered.
     pub fn open(namespace: &Namespace, name: &str) -> Result<Self, PortError> {
         let mut netlink = Netlink::route(namespace)
             .map_err(|source| PortError::Namespace { namespace: namespace.label(), source })?;
-        // Names too long for the kernel's 16 bytes can only be alternative ones.
+        // A name that is too long for the kernel's 16 bytes can only be an alternative name.
         let by = if name.len() < libc::IFNAMSIZ { IFLA_IFNAME } else { IFLA_ALT_IFNAME };
         let request =
             Request::new(GETLINK, 0, &[0; LINK_BYTES]).with(by, format!("{name}\0").as_bytes());
@@ -172,7 +174,7 @@ impl Device {
             None if hardware == libc::ARPHRD_LOOPBACK => Kind::Loopback,
             None => Kind::Physical { driver: ethtool.driver().unwrap_or_default() },
         };
-        // Netlink has the number of allocated queues; only the driver knows those in use, and not
+        // Netlink shows the number of allocated queues. Only the driver knows those in use, and not
         // every driver reports them.
         let (receive_queues, transmit_queues) = ethtool.queues().unwrap_or_else(|_| {
             let allocated = |kind| get_number(kind).unwrap_or(1);
@@ -199,10 +201,10 @@ impl Device {
         }
     }
 
-    /// Its driver's present XDP features. `None` on a kernel that cannot report them (before 6.3).
+    /// The driver's present XDP features. `None` on a kernel that cannot report them (before 6.3).
     ///
     /// # Errors
-    /// If the device is gone or the namespace cannot be entered.
+    /// If the device no longer exists or the namespace cannot be entered.
     pub fn xdp_features(&self) -> Result<Option<XdpFeatures>, PortError> {
         xdp::features(&self.namespace, self.index)
             .map_err(|source| self.refused("ask for its XDP features", source))
@@ -240,26 +242,47 @@ pub struct Link {
     pub mtu: u32,
 }
 
+/// Looks at devices, through one socket for each of their namespaces.
+#[derive(Default)]
+pub struct Links(HashMap<u64, Netlink>);
+
+impl Links {
+    /// Looks at device `index` of a namespace.
+    ///
+    /// # Errors
+    /// When the namespace cannot be entered.
+    pub fn link(&mut self, namespace: &Namespace, index: u32) -> Result<Link, PortError> {
+        let netlink = match self.0.entry(namespace.inode) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(free) => {
+                free.insert(Netlink::route(namespace).map_err(|source| PortError::Namespace {
+                    namespace: namespace.label(),
+                    source,
+                })?)
+            }
+        };
+        let mut body = [0; LINK_BYTES];
+        body[4..8].copy_from_slice(&index.to_ne_bytes());
+        let Ok(link) = netlink.ask(Request::new(GETLINK, 0, &body)) else {
+            return Ok(Link { state: LinkState::Gone, name: String::new(), mtu: 0 });
+        };
+        let get = |kind| attribute(&link, LINK_BYTES, kind);
+        let carrier = get(IFLA_CARRIER).and_then(|value| value.first());
+        let up = is_up(&link) && carrier.is_none_or(|carrier| *carrier != 0);
+        Ok(Link {
+            state: if up { LinkState::Up } else { LinkState::Down },
+            name: get(IFLA_IFNAME).map(text).unwrap_or_default(),
+            mtu: get(IFLA_MTU).and_then(|mtu| number(mtu, 0)).unwrap_or(0),
+        })
+    }
+}
+
 /// Looks at device `index` of a namespace.
 ///
 /// # Errors
-/// When the namespace cannot be entered.
+/// If the namespace cannot be entered.
 pub fn link(namespace: &Namespace, index: u32) -> Result<Link, PortError> {
-    let mut netlink = Netlink::route(namespace)
-        .map_err(|source| PortError::Namespace { namespace: namespace.label(), source })?;
-    let mut body = [0; LINK_BYTES];
-    body[4..8].copy_from_slice(&index.to_ne_bytes());
-    let Ok(link) = netlink.ask(Request::new(GETLINK, 0, &body)) else {
-        return Ok(Link { state: LinkState::Gone, name: String::new(), mtu: 0 });
-    };
-    let get = |kind| attribute(&link, LINK_BYTES, kind);
-    let carrier = get(IFLA_CARRIER).and_then(|value| value.first());
-    let up = is_up(&link) && carrier.is_none_or(|carrier| *carrier != 0);
-    Ok(Link {
-        state: if up { LinkState::Up } else { LinkState::Down },
-        name: get(IFLA_IFNAME).map(text).unwrap_or_default(),
-        mtu: get(IFLA_MTU).and_then(|mtu| number(mtu, 0)).unwrap_or(0),
-    })
+    Links::default().link(namespace, index)
 }
 
 /// The names of all devices of a namespace.
@@ -308,8 +331,8 @@ pub(crate) fn set_up(netlink: &mut Netlink, index: u32, up: bool) -> io::Result<
     netlink.talk(&mut Request::new(NEWLINK, 0, &body), |_, _| ())
 }
 
-/// The kernel names a peer's namespace only by a number that is private to this namespace: find the
-/// visible namespace with that number.
+/// The kernel names a peer's namespace only by a number that is private to this namespace. This
+/// function finds the visible namespace with that number.
 fn find_peer(home: &Namespace, netlink: &mut Netlink, index: u32, id: Option<u32>) -> Peer {
     let namespace = match id {
         None => Some(home.clone()),

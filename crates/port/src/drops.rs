@@ -1,4 +1,4 @@
-//! Frames lost in drivers: live frames give no back-pressure, only counters.
+//! Frames lost in drivers: live frames cause no back-pressure, only counters.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,26 +15,26 @@ const GETSTATS: u16 = 94;
 const STATS_LINK_64: u16 = 1;
 /// Length of `struct if_stats_msg`.
 const STATS_BYTES: usize = 12;
-/// Places in `struct rtnl_link_stats64`.
+/// Indices in `struct rtnl_link_stats64`.
 const RX_PACKETS: usize = 0;
 const RX_DROPPED: usize = 6;
 const TX_DROPPED: usize = 7;
 const RX_MISSED: usize = 15;
 
-/// Frames lost since the device was made. The numbers of a device never fall
-/// while it keeps its queues: look at differences.
+/// Frames lost since the device was made. The numbers of a device never decrease while it keeps its
+/// queues, so use differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drops {
-    /// Frames that the driver did not take from XDP, as the driver counts
-    /// them; for drivers that do not (tap), the same as `transmit`.
+    /// Frames that the driver did not accept from XDP, as the driver counts them. For drivers
+    /// without this counter (tap), it is the same as `transmit`.
     pub live_frames: u64,
-    /// Frames that the device did not send, from sockets and, for veth and
-    /// tap, from XDP: may count the same frames as `live_frames`.
+    /// Frames from sockets that the device did not send; for veth and tap also frames from XDP.
+    /// They may be the same frames as in `live_frames`.
     pub transmit: u64,
-    /// Frames lost on receive, before any program; and frames given to Linux that no protocol
-    /// accepted.
+    /// Frames that were lost on receive before any program, and frames that were given to Linux and
+    /// that no protocol accepted.
     pub receive: u64,
-    /// Received packets, without lost ones.
+    /// Received packets, excluding lost ones.
     pub received: u64,
 }
 
@@ -47,22 +47,22 @@ pub struct DropCounters {
     memory: Guarded,
     /// Number of the driver's statistics.
     count: usize,
-    /// Which of them count frames refused from XDP.
+    /// Indices of the statistics that count frames refused from XDP.
     refused: Vec<usize>,
 }
 
-/// The socket through which [`DropCounters`] read. It gives no rights, so that it can be handed to
-/// a process without privilege.
+/// The socket through which [`DropCounters`] reads. It gives no rights, so it can be passed to a
+/// process without privileges.
 ///
 /// # Errors
-/// When the namespace cannot be entered.
+/// If the namespace cannot be entered.
 pub fn counter_socket(device: &Device) -> Result<OwnedFd, PortError> {
     open(&device.namespace, SockProtocol::NetlinkRoute)
         .map_err(|source| device.refused("open a netlink socket", source))
 }
 
 impl DropCounters {
-    /// Reads about device `index` through a [`counter_socket`] of its namespace.
+    /// A reader of the counters of device `index`, through a [`counter_socket`] of its namespace.
     ///
     /// # Errors
     /// When there is no such device.
@@ -86,7 +86,7 @@ impl DropCounters {
     /// Learns the device's name and which statistics its driver has.
     fn learn(&mut self) -> io::Result<()> {
         self.name = identity(&mut self.netlink, self.index)?.name;
-        // A driver without statistics refuses the question.
+        // A driver without statistics refuses the request.
         let names = Ethtool::new(self.netlink.as_fd(), &self.name)
             .strings(Strings::Statistics)
             .unwrap_or_default();
@@ -96,9 +96,9 @@ impl DropCounters {
         Ok(())
     }
 
-    /// Reads the counters: two system calls and their answers, no allocation
-    /// unless the device's name or queues have changed since. Both calls wait
-    /// for the kernel's device lock: not for a packet loop.
+    /// Reads the counters. This takes two system calls and their answers, and allocates only if the
+    /// device's name or queues have changed. Both calls wait for the kernel's device lock, so do
+    /// not call this in a packet loop.
     ///
     /// # Errors
     /// When the device is gone.
@@ -117,7 +117,7 @@ impl DropCounters {
 
     /// The driver's counter; `None` if it has none.
     fn live_frames(&mut self) -> io::Result<Option<u64>> {
-        // The second attempt is for a device that changed name or queues.
+        // The second attempt is for a device whose name or queues have changed.
         for _ in 0..2 {
             if self.refused.is_empty() {
                 return Ok(None);
@@ -152,7 +152,7 @@ fn refused(names: &[String]) -> Vec<usize> {
             .map(|(place, _)| place)
             .collect::<Vec<usize>>()
     };
-    // Some drivers have both a count per queue and a total: take one.
+    // Some drivers have both a count for each queue and a total; only one kind is used.
     let per_queue = matching(true);
     if per_queue.is_empty() { matching(false) } else { per_queue }
 }

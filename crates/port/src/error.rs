@@ -3,7 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 
-/// Why a device cannot be found, read, changed or used.
+/// The reason why a device cannot be found, read, changed or used.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
     /// The namespace could not be entered.
@@ -14,7 +14,7 @@ pub enum PortError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// There is no device with that name.
+    /// No device has that name.
     #[error("no device {device} in {namespace}; there are: {}", found.join(", "))]
     NoDevice {
         /// The name that was asked for.
@@ -58,7 +58,7 @@ pub enum PortError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// A route leads to an address, but not out of a device.
+    /// The address has a route, but it does not lead out of a device.
     #[error("{to} is no remote in {namespace}: its route is {found}, not unicast")]
     NotRemote {
         /// The destination.
@@ -68,7 +68,7 @@ pub enum PortError {
         /// The type of the route.
         found: &'static str,
     },
-    /// No neighbour answered for the next hop within the time allowed.
+    /// No neighbour answered for the next hop within the allowed time.
     #[error(
         "{hop}, the next hop to {to}, does not answer on {device} in {namespace}; \
          is it up and in the same network?"

@@ -1,7 +1,7 @@
-//! Questions and orders to a device's driver: `ioctl(SIOCETHTOOL)`.
+//! Requests to a device's driver: `ioctl(SIOCETHTOOL)`.
 //!
 //! Command numbers and structures are those of `linux/ethtool.h`. Every command is built in
-//! [`Guarded`] memory, which explains the reason.
+//! [`Guarded`] memory, whose documentation explains the reason.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -19,7 +19,7 @@ const CHANNELS: u32 = 0x3c; // ETHTOOL_GCHANNELS
 
 const STRING_BYTES: usize = 32; // ETH_GSTRING_LEN
 
-/// Sets of strings that a driver names.
+/// Sets of strings that a driver lists.
 #[derive(Clone, Copy)]
 pub(crate) enum Strings {
     Statistics = 1,
@@ -32,9 +32,9 @@ pub(crate) struct Feature {
     pub(crate) name: String,
     /// The feature can be switched.
     pub(crate) changeable: bool,
-    /// The requested value; undoing must restore this.
+    /// The requested value, which an undo must restore.
     pub(crate) requested: bool,
-    /// Whether it is in effect: another setting may prevent a requested feature.
+    /// Whether the feature is in effect: another setting may prevent a requested feature.
     pub(crate) active: bool,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Ethtool<'a> {
             },
         };
         // SAFETY: `request` is a whole ifreq. Its data pointer is the start of guarded memory that
-        // we hold exclusively: the kernel's data either fits or stops at the guard page, so no
+        // is borrowed exclusively. The kernel's data either fits or stops at the guard page, so no
         // other memory changes.
         let result =
             unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
@@ -99,7 +99,7 @@ impl<'a> Ethtool<'a> {
 
     fn count(&self, set: Strings) -> io::Result<usize> {
         let mut memory = Guarded::new(24)?;
-        // A mask of 64 bits; the answer clears the sets that do not exist.
+        // A mask of 64 bits; the answer clears the bits of sets that do not exist.
         memory.put(&[SET_INFO, 0, 1 << set as u32, 0]);
         self.command(&mut memory)?;
         let exists = number(memory.bytes(), 8) != Some(0);
@@ -111,8 +111,8 @@ impl<'a> Ethtool<'a> {
         Guarded::new(8 + count * 8)
     }
 
-    /// Reads the statistics into `memory`, from byte 8 on, 64 bits each.
-    /// False when the driver no longer has `count` of them.
+    /// Reads the statistics into `memory`, from byte 8 on, 64 bits each. False if the driver no
+    /// longer has `count` of them.
     pub(crate) fn statistics(&self, memory: &mut Guarded, count: usize) -> io::Result<bool> {
         let count = u32::try_from(count).unwrap_or(0);
         memory.put(&[STATISTICS, count]);
@@ -144,11 +144,11 @@ impl<'a> Ethtool<'a> {
         Ok(names.into_iter().enumerate().map(describe).collect())
     }
 
-    /// Asks for offloads to be on or off. Only [`Self::features`] shows the kernel's result.
+    /// Requests that offloads are on or off. Only [`Self::features`] shows the result.
     pub(crate) fn set_features(&self, orders: &[(&str, bool)]) -> io::Result<()> {
         let names = self.strings(Strings::Features)?;
         let blocks = names.len().div_ceil(32);
-        // Blocks of 32 features: those to set, and their values.
+        // Blocks of 32 features: which to set, and their values.
         let mut words = vec![0; 2 + blocks * 2];
         words[0] = SET_FEATURES;
         words[1] = u32::try_from(blocks).unwrap_or(0);

@@ -10,9 +10,9 @@ const PAGE_BYTES: usize = 4096;
 
 /// Zeroed memory of its own pages, followed by an inaccessible guard page.
 ///
-/// In kernels before 6.19, several ethtool commands ignore the announced room and write as many
-/// entries as the driver has *now*; the number grows when queues are added. The guard page stops
-/// the kernel's copy with `EFAULT` before it overwrites other memory.
+/// In kernels before 6.19, several ethtool commands ignore the announced room. They write as many
+/// entries as the driver has *now*, and their number grows when queues are added. The guard page
+/// stops the kernel's copy with `EFAULT` before it overwrites other memory.
 pub(crate) struct Guarded {
     start: NonNull<u8>,
     bytes: usize,
@@ -38,8 +38,8 @@ impl Guarded {
         }?
         .cast::<u8>();
         let memory = Self { start, bytes };
-        // SAFETY: the last page of the mapping just made, which `bytes` leaves
-        // out, so no reference to it can exist.
+        // SAFETY: this is the last page of the new mapping. `bytes` excludes it, so no reference to
+        // it can exist.
         unsafe { mprotect(start.add(bytes).cast(), PAGE_BYTES, ProtFlags::PROT_NONE) }?;
         Ok(memory)
     }
@@ -67,7 +67,8 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // SAFETY: exactly the mapping that `new` made; nothing borrows it any more.
+        // SAFETY: exactly the mapping that `new` made is removed; no reference to it exists any
+        // more.
         let _ = unsafe { munmap(self.start.cast(), self.bytes + PAGE_BYTES) };
     }
 }

@@ -1,16 +1,17 @@
 //! Port drivers: kernel devices that Europa owns.
 //!
-//! A [`Device`] holds the facts about one, [`prepare`] makes it fit to be a port (and [`Undo`]
-//! restores it), [`open_socket`] sends frames that live frames cannot carry, [`DropCounters`] count
-//! the losses in drivers, and [`next_hop`] finds the next hop of a tunnel's packets.
+//! A [`Device`] holds the facts about a device. [`prepare`] makes it suitable as a port, and
+//! [`Undo`] restores it. [`open_socket`] sends frames that live frames cannot carry.
+//! [`DropCounters`] counts the losses in drivers, and [`next_hop`] finds the next hop of a tunnel's
+//! packets.
 //!
-//! [`make_veth`] and its neighbours make namespaces and devices of Europa's own.
+//! [`make_veth`] and similar functions make namespaces and devices that belong to Europa.
 //!
-//! All of it is control work: system calls that may wait for the kernel's device lock. Nothing here
-//! belongs on the packet path.
+//! All of this is control work: system calls that may wait for the kernel's device lock. Do not use
+//! any of it on the packet path.
 
-// ioctl, mmap and socket options that no crate wraps; only in `ethtool`,
-// `guarded`, `listener`, `socket`, `tun` and `tunnel`.
+// ioctl, mmap and socket options that no crate wraps; only in `ethtool`, `guarded`, `listener`,
+// `socket`, `tun` and `tunnel`.
 #![allow(unsafe_code)]
 
 mod defaults;
@@ -37,7 +38,7 @@ mod undo;
 mod xdp;
 
 pub use defaults::set_defaults;
-pub use device::{Device, Kind, Link, LinkState, Peer, link};
+pub use device::{Device, Kind, Link, LinkState, Links, Peer, link};
 pub use drops::{DropCounters, Drops, counter_socket};
 pub use error::PortError;
 pub use limitation::Limitation;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A limit of a port, and a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Limitation {
-    /// Tagged frames may look untagged: VLAN matches cannot be trusted.
+    /// Tagged frames may look untagged, so VLAN matches cannot be trusted.
     #[error(
         "{device}: VLAN tags may be hidden from us ({why}): matches on VLAN cannot be trusted; {remedy}"
     )]
@@ -17,7 +17,7 @@ pub enum Limitation {
         /// The remedy.
         remedy: String,
     },
-    /// Redirected frames would be dropped: only a socket sends.
+    /// Redirected frames would be dropped, so only a socket can send.
     #[error(
         "{device}: live frames would be dropped ({why}), frames can leave by a socket only; {remedy}"
     )]

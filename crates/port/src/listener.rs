@@ -1,4 +1,4 @@
-//! Packet sockets that receive: all frames of a device, as on the link.
+//! Packet sockets that receive all frames of a device, as they were on the link.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -12,12 +12,12 @@ use crate::socket::{PACKET_VNET_HDR, set, set_level};
 const HEADER_BYTES: usize = 10;
 /// Flag of that header: the checksum is partial.
 const NEEDS_CHECKSUM: u8 = 1;
-/// Flags of `struct tpacket_auxdata`: it has a VLAN tag, and the tag's protocol.
+/// Flags of `struct tpacket_auxdata`: the frame has a VLAN tag, and the tag's protocol is valid.
 const VLAN_VALID: u32 = 1 << 4;
 const TPID_VALID: u32 = 1 << 6;
 /// The usual kind of VLAN tag.
 const TPID: u16 = 0x8100;
-/// `PACKET_AUXDATA` of `linux/if_packet.h`, which libc has not.
+/// `PACKET_AUXDATA` of `linux/if_packet.h`, which libc does not define.
 const PACKET_AUXDATA: libc::c_int = 8;
 
 /// `struct tpacket_auxdata` of `linux/if_packet.h`.
@@ -38,18 +38,18 @@ const CONTROL_WORDS: usize = 8;
 /// A partial checksum: the field holds the sum of the pseudo header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partial {
-    /// Where the sum starts, in bytes from the start of the frame.
+    /// Start of the summed bytes, counted from the start of the frame.
     pub start: u16,
     /// Where the field is, from there.
     pub offset: u16,
 }
 
-/// Segments that travel as one frame.
+/// Segments that were merged into one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Merged {
-    /// The kernel's number of their type.
+    /// The kernel's number of the segments' type.
     pub kind: u8,
-    /// Bytes of payload of each but the last.
+    /// Bytes of payload of each segment but the last.
     pub size: u16,
 }
 
@@ -65,20 +65,20 @@ impl Merged {
 /// A frame that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Its length in bytes, which may be larger than the buffer.
+    /// The frame's length in bytes, which may be larger than the buffer.
     pub length: usize,
-    /// The packet type: `PACKET_HOST` and the like.
+    /// The packet type: `PACKET_HOST` and others.
     pub kind: u8,
-    /// The VLAN tag that the kernel took off: its kind and its value.
+    /// The VLAN tag that the kernel has removed: its kind and its value.
     pub tag: Option<[u16; 2]>,
-    /// The remaining work for its checksum.
+    /// The checksum that must still be completed.
     pub partial: Option<Partial>,
-    /// Its segments, if it has more than one.
+    /// The frame's segments, if it has more than one.
     pub merged: Option<Merged>,
 }
 
-/// Makes a socket report for each frame its VLAN tag and the work left by offloads, and skip frames
-/// whose mark is `value` in the bits of `mask`.
+/// Makes a socket report each frame's VLAN tag and the work that offloads have left. It skips
+/// frames whose mark is `value` in the bits of `mask`.
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -113,7 +113,7 @@ pub fn prepare_listener(
 /// Receives a frame from a socket that [`prepare_listener`] has prepared.
 ///
 /// # Errors
-/// The kernel's error; [`io::ErrorKind::WouldBlock`] if there is none.
+/// The kernel's error; [`io::ErrorKind::WouldBlock`] if no frame is waiting.
 pub fn receive(socket: &OwnedFd, frame: &mut [u8]) -> io::Result<Frame> {
     let mut header = [0u8; HEADER_BYTES];
     let mut parts = [
@@ -134,10 +134,10 @@ pub fn receive(socket: &OwnedFd, frame: &mut [u8]) -> io::Result<Frame> {
         place.msg_controllen = size_of_val(&control) as _;
         *place
     };
-    // SAFETY: the message names memory of the stated sizes, which lives through the call.
+    // SAFETY: the message names memory of the stated sizes, which exists during the call.
     let length = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_TRUNC) };
     let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
-    // SAFETY: it was zeroed, and all bytes of it may be any number.
+    // SAFETY: the structure was zeroed, and any bytes are valid for it.
     let from = unsafe { from.assume_init() };
     let word = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
     let partial = Partial { start: word(6), offset: word(8) };
@@ -152,12 +152,12 @@ pub fn receive(socket: &OwnedFd, frame: &mut [u8]) -> io::Result<Frame> {
 
 /// The VLAN tag of a frame, from the control message.
 fn tag(message: &libc::msghdr) -> Option<[u16; 2]> {
-    // SAFETY: the kernel has filled the control data in, whose length the message states.
+    // SAFETY: the kernel has filled in the control data, whose length is in the message.
     let first = unsafe { libc::CMSG_FIRSTHDR(message).as_ref()? };
     if (first.cmsg_level, first.cmsg_type) != (libc::SOL_PACKET, PACKET_AUXDATA) {
         return None;
     }
-    // SAFETY: a message of this type holds this struct, whatever its alignment.
+    // SAFETY: a message of this type contains this struct, whatever its alignment.
     let data = unsafe { libc::CMSG_DATA(first).cast::<AuxiliaryData>().read_unaligned() };
     if data.status & VLAN_VALID == 0 {
         return None;

@@ -37,7 +37,7 @@ const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_BROADCAST: u16 = 4;
 const IFA_FLAGS: u16 = 8;
-/// Usable at once: no other device has an address that Europa assigns.
+/// Flag: usable at once, because no other device has an address that Europa assigns.
 const NODAD: u32 = 2;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
@@ -52,9 +52,9 @@ const NAMES: &str = "/run/netns";
 pub struct End<'a> {
     /// Where.
     pub namespace: &'a Namespace,
-    /// Its name there, at most 15 bytes.
+    /// The end's name there, at most 15 bytes.
     pub name: &'a str,
-    /// Its Ethernet address; otherwise a random one.
+    /// The end's Ethernet address; `None` for a random one.
     pub mac: Option<[u8; 6]>,
 }
 
@@ -65,13 +65,13 @@ pub struct Route<'a> {
     pub to: IpNet,
     /// The next hop.
     pub via: Option<IpAddr>,
-    /// The device; default: the one that reaches the next hop.
+    /// The device; default: the device that reaches the next hop.
     pub device: Option<&'a str>,
 }
 
 impl Namespace {
-    /// Makes a namespace with a name for `ip netns`, or opens the existing one. Its loopback device
-    /// is up.
+    /// Makes a namespace with a name for `ip netns`, or opens an existing one. Its loopback device
+    /// is set up.
     ///
     /// # Errors
     /// The kernel refuses, or the name exists but is no namespace.
@@ -114,14 +114,14 @@ impl Namespace {
     }
 
     /// Removes a name that [`Namespace::create`] made. The namespace ends with its last process and
-    /// descriptor. Does nothing without such a name.
+    /// descriptor. Does nothing if the name does not exist.
     ///
     /// # Errors
     /// When it cannot be unmounted.
     pub fn delete(name: &str) -> io::Result<()> {
         let path = Path::new(NAMES).join(name);
         match umount2(&path, MntFlags::MNT_DETACH) {
-            // Not a mount: a name that was never finished.
+            // Not a mount: the creation of this name was interrupted.
             Ok(()) | Err(nix::Error::EINVAL | nix::Error::ENOENT) => {}
             Err(error) => return Err(error.into()),
         }
@@ -155,7 +155,7 @@ impl Namespace {
     /// Sets a kernel parameter inside, like `net.ipv4.ip_forward`.
     ///
     /// # Errors
-    /// There is no such parameter, or the value is invalid for it.
+    /// The parameter does not exist, or the value is invalid for it.
     pub fn sysctl(&self, name: &str, value: &str) -> io::Result<()> {
         // A dot in a device's name is written as a slash, as sysctl(8) has it.
         let swapped: String = name
@@ -171,7 +171,7 @@ impl Namespace {
     }
 }
 
-/// Makes the folder of names visible in namespaces of mounts made later, as `ip netns` does.
+/// Makes the folder of names visible in mount namespaces that are made later, as `ip netns` does.
 fn share_names() -> io::Result<()> {
     fs::create_dir_all(NAMES)?;
     let names = Path::new(NAMES);
@@ -188,7 +188,7 @@ fn share_names() -> io::Result<()> {
 /// Makes a veth pair, both ends up.
 ///
 /// # Errors
-/// The kernel's error: a name is taken.
+/// The kernel's error, for example if a name is in use.
 pub fn make_veth(a: End<'_>, b: End<'_>, mtu: u32) -> io::Result<()> {
     let [a_up, b_up] = [&a, &b].map(|end| (end.namespace, end.name));
     make_quiet_veth(a, b, mtu)?;
@@ -196,10 +196,10 @@ pub fn make_veth(a: End<'_>, b: End<'_>, mtu: u32) -> io::Result<()> {
     set_up(a_up.0, a_up.1)
 }
 
-/// Makes a veth pair, both ends down: nothing is sent over it, nor received.
+/// Makes a veth pair with both ends down, so that it carries no frames.
 ///
 /// # Errors
-/// The kernel's error: a name is taken.
+/// The kernel's error, for example if a name is in use.
 pub fn make_quiet_veth(a: End<'_>, b: End<'_>, mtu: u32) -> io::Result<()> {
     let attributes = |end: &End<'_>| {
         let mut list = attribute_bytes(IFLA_IFNAME, format!("{}\0", end.name).as_bytes());
@@ -233,10 +233,10 @@ fn attribute_bytes(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The number of a device; `None` if there is none of that name.
+/// The number of a device; `None` if no device has that name.
 ///
 /// # Errors
-/// When the namespace cannot be entered.
+/// If the namespace cannot be entered.
 pub fn device_index(namespace: &Namespace, name: &str) -> io::Result<Option<u32>> {
     let mut netlink = Netlink::route(namespace)?;
     index(&mut netlink, name)
@@ -256,7 +256,7 @@ fn known(netlink: &mut Netlink, name: &str) -> io::Result<u32> {
     index(netlink, name)?.ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))
 }
 
-/// The fixed part of a message about device `index`, with flags to change.
+/// The fixed part of a message about device `index`, with the flags to change.
 fn link_body(index: u32, flags: u32, change: u32) -> [u8; LINK_BYTES] {
     let mut body = [0; LINK_BYTES];
     body[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -278,7 +278,7 @@ pub fn set_up(namespace: &Namespace, name: &str) -> io::Result<()> {
 /// Sets the longest packet of a device.
 ///
 /// # Errors
-/// There is none of that name, or it cannot.
+/// No device has that name, or the device does not support this size.
 pub fn set_mtu(namespace: &Namespace, name: &str, mtu: u32) -> io::Result<()> {
     let mut netlink = Netlink::route(namespace)?;
     let body = link_body(known(&mut netlink, name)?, 0, 0);
@@ -289,7 +289,7 @@ pub fn set_mtu(namespace: &Namespace, name: &str, mtu: u32) -> io::Result<()> {
 /// Sets the Ethernet address of a device.
 ///
 /// # Errors
-/// There is none of that name, or it cannot.
+/// No device has that name, or the device does not support this size.
 pub fn set_mac(namespace: &Namespace, name: &str, mac: [u8; 6]) -> io::Result<()> {
     let mut netlink = Netlink::route(namespace)?;
     let body = link_body(known(&mut netlink, name)?, 0, 0);
@@ -300,13 +300,13 @@ pub fn set_mac(namespace: &Namespace, name: &str, mac: [u8; 6]) -> io::Result<()
 /// Moves a device into another namespace, under another name.
 ///
 /// # Errors
-/// There is none of that name, the new name is taken, or the device cannot move.
+/// No device has the old name, the new name is in use, or the device cannot move.
 pub fn move_device(from: &Namespace, name: &str, to: &Namespace, new: &str) -> io::Result<()> {
     let mut netlink = Netlink::route(from)?;
     let index = known(&mut netlink, name)?;
     let was_up = identity(&mut netlink, index)?.up;
     let body = link_body(index, 0, UP);
-    // A device that is up cannot be renamed by old kernels.
+    // Old kernels cannot rename a device that is up.
     netlink.talk(&mut Request::new(NEWLINK, 0, &body), |_, _| {})?;
     let descriptor = to.as_fd().as_raw_fd().to_ne_bytes();
     let request = Request::new(NEWLINK, 0, &body)
@@ -319,7 +319,7 @@ pub fn move_device(from: &Namespace, name: &str, to: &Namespace, new: &str) -> i
     moved
 }
 
-/// Deletes a device. Does nothing without a device of that name.
+/// Deletes a device. Does nothing if no device has that name.
 ///
 /// # Errors
 /// When it cannot be deleted.
@@ -329,7 +329,7 @@ pub fn delete_device(namespace: &Namespace, name: &str) -> io::Result<()> {
     netlink.talk(&mut Request::new(DELLINK, 0, &link_body(index, 0, 0)), |_, _| {})
 }
 
-/// Deletes every veth device of a namespace, and so their other ends.
+/// Deletes every veth device of a namespace, and thereby its peer.
 ///
 /// # Errors
 /// When one cannot be deleted.
@@ -350,7 +350,7 @@ pub fn delete_veths(namespace: &Namespace) -> io::Result<()> {
 /// Adds an address to a device. Does nothing if the device has it.
 ///
 /// # Errors
-/// There is no such device, or the address is not valid for a device.
+/// The device does not exist, or the address is not valid for it.
 pub fn add_address(namespace: &Namespace, device: &str, address: IpNet) -> io::Result<()> {
     let mut netlink = Netlink::route(namespace)?;
     let index = known(&mut netlink, device)?;
@@ -375,7 +375,7 @@ pub fn add_address(namespace: &Namespace, device: &str, address: IpNet) -> io::R
 /// Removes an address from a device.
 ///
 /// # Errors
-/// There is no such device, or it has no such address.
+/// The device does not exist, or does not have this address.
 pub fn delete_address(namespace: &Namespace, device: &str, address: IpNet) -> io::Result<()> {
     let mut netlink = Netlink::route(namespace)?;
     let index = known(&mut netlink, device)?;
@@ -388,7 +388,7 @@ pub fn delete_address(namespace: &Namespace, device: &str, address: IpNet) -> io
 /// Adds a route.
 ///
 /// # Errors
-/// There is one already, or the next hop cannot be reached.
+/// The route already exists, or its next hop cannot be reached.
 pub fn add_route(namespace: &Namespace, route: Route<'_>) -> io::Result<()> {
     change_route(namespace, route, NEWROUTE, CREATE)
 }

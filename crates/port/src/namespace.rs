@@ -1,4 +1,4 @@
-//! Network namespaces: devices and sockets belong to one, threads may visit.
+//! Network namespaces. Devices and sockets belong to one; threads can enter one.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 #[derive(Clone, Debug)]
 pub struct Namespace {
     file: Arc<File>,
-    /// Identifies the namespace on this machine while it lives.
+    /// Identifies the namespace on this machine as long as it exists.
     pub inode: u64,
 }
 
@@ -37,7 +37,7 @@ impl Namespace {
     /// A namespace by path, or by name as `ip netns` knows it.
     ///
     /// # Errors
-    /// When there is none of that name.
+    /// If no namespace has that name.
     pub fn named(name: &str) -> io::Result<Self> {
         let path = if name.contains('/') {
             PathBuf::from(name)
@@ -91,7 +91,7 @@ impl Namespace {
         })
     }
 
-    /// Its name for users: that of `ip netns`, otherwise `net:[inode]`.
+    /// The namespace's name for users: that of `ip netns`, otherwise `net:[inode]`.
     pub fn label(&self) -> String {
         list("/run/netns")
             .into_iter()
@@ -100,10 +100,10 @@ impl Namespace {
             .unwrap_or_else(|| format!("net:[{}]", self.inode))
     }
 
-    /// The user namespace that owns this one: rights there are rights here.
+    /// The user namespace that owns this one: rights in it are rights here.
     ///
     /// # Errors
-    /// When it lies outside of our own.
+    /// If it lies outside of this process's user namespace.
     pub fn owner(&self) -> io::Result<OwnedFd> {
         // SAFETY: the request takes no argument, and returns a descriptor without another owner.
         unsafe {
@@ -121,7 +121,8 @@ impl Namespace {
         protocol: Option<SockProtocol>,
     ) -> io::Result<OwnedFd> {
         let open = || Ok(socket(family, kind, flags | SockFlag::SOCK_CLOEXEC, protocol)?);
-        // Visiting takes a thread and CAP_SYS_ADMIN; at home neither is needed.
+        // Entering a namespace needs a thread and CAP_SYS_ADMIN; in the present namespace neither
+        // is needed.
         if Self::current()? == *self { open() } else { in_namespace(self, open)? }
     }
 }

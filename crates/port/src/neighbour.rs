@@ -39,9 +39,9 @@ const POLL: Duration = Duration::from_millis(5);
 /// How to reach an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextHop {
-    /// Number of the device that leads there.
+    /// Number of the device that leads to the next hop.
     pub device: u32,
-    /// The address that Linux would send from.
+    /// The source address that Linux would use.
     pub source: IpAddr,
     /// The address to resolve: a gateway, or the destination itself.
     pub hop: IpAddr,
@@ -49,13 +49,13 @@ pub struct NextHop {
     pub mac: [u8; 6],
 }
 
-/// Looks up an address in a namespace's routes and neighbours, starts ARP or neighbour discovery if
-/// necessary, and waits for the answer at most for `patience`. Three seconds let the kernel ask
-/// three times; on a device that has just been set up, neighbour discovery begins after a second or
-/// two, when it has an address to ask from.
+/// Looks up an address in a namespace's routes and neighbours, and starts ARP or neighbour
+/// discovery if necessary. It waits for the answer at most for `patience`. In three seconds the
+/// kernel can send three requests. On a device that has just been set up, neighbour discovery
+/// begins after a second or two, when the device has a source address.
 ///
 /// # Errors
-/// When there is no route, the route is not a remote one, or no neighbour answers.
+/// If the address has no route, the route is not a remote one, or no neighbour answers.
 pub fn next_hop(
     namespace: &Namespace,
     to: IpAddr,
@@ -112,7 +112,7 @@ fn resolve(netlink: &mut Netlink, device: u32, hop: IpAddr, patience: Duration) 
     loop {
         let entry = netlink.ask(request(GETNEIGH, 0, &body)).ok();
         let state = entry.as_ref().and_then(|entry| entry.get(8)).copied().unwrap_or(0);
-        // A stale entry may still be right, but Linux would not ask again: frames that leave past
+        // A stale entry may still be valid, but Linux would not confirm it: frames that do not pass
         // Linux do not count as its use.
         if !asked && (state & KNOWN == 0 || state & STALE != 0) {
             body[10] = NTF_USE;

@@ -1,7 +1,7 @@
-//! Netlink, as much of it as ports need: requests with attributes, answers.
+//! The part of netlink that ports need: requests with attributes, and answers.
 //!
-//! Synchronous: the kernel answers a request before `send` returns. The time-out only prevents a
-//! hang. Numbers are from `linux/netlink.h`, `rtnetlink.h`, `if_link.h`.
+//! Netlink is synchronous: the kernel answers a request before `send` returns. The timeout only
+//! prevents a hang. Numbers are from `linux/netlink.h`, `rtnetlink.h`, `if_link.h`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -14,7 +14,7 @@ use nix::sys::time::TimeVal;
 use crate::namespace::Namespace;
 
 const HEADER_BYTES: usize = 16;
-/// More than the kernel puts into one answer (it fills at most 32 KiB).
+/// More bytes than the kernel puts into one answer (it fills at most 32 KiB).
 const BUFFER_BYTES: usize = 65536;
 
 const REQUEST: u16 = 1;
@@ -75,7 +75,7 @@ pub struct Netlink {
     socket: OwnedFd,
     buffer: Vec<u8>,
     sequence: u32,
-    /// An object changed while the kernel was listing: the list may lack an entry.
+    /// An object changed while the kernel was listing, so the list may lack an entry.
     pub interrupted: bool,
 }
 
@@ -83,7 +83,7 @@ impl Netlink {
     /// Routes, devices, neighbours.
     ///
     /// # Errors
-    /// When the namespace cannot be entered.
+    /// If the namespace cannot be entered.
     pub fn route(namespace: &Namespace) -> io::Result<Self> {
         Ok(Self::over(open(namespace, SockProtocol::NetlinkRoute)?))
     }
@@ -91,7 +91,7 @@ impl Netlink {
     /// A protocol of netlink.
     ///
     /// # Errors
-    /// When the namespace cannot be entered, or the kernel has no such protocol.
+    /// If the namespace cannot be entered, or the kernel does not support this protocol.
     pub fn of(namespace: &Namespace, protocol: SockProtocol) -> io::Result<Self> {
         Ok(Self::over(open(namespace, protocol)?))
     }
@@ -101,13 +101,12 @@ impl Netlink {
         Ok(Self::over(open(namespace, SockProtocol::NetlinkGeneric)?))
     }
 
-    /// Speaks over a socket that [`open`] made, maybe in another process.
+    /// Uses a socket that [`open`] made, possibly in another process.
     pub(crate) fn over(socket: OwnedFd) -> Self {
         Self { socket, buffer: vec![0; BUFFER_BYTES], sequence: 0, interrupted: false }
     }
 
-    /// Sends a request and gives every answer's type and payload to `each`.
-    /// Allocates nothing.
+    /// Sends a request and passes every answer's type and payload to `each`. Allocates nothing.
     ///
     /// # Errors
     /// The kernel's error.
@@ -130,7 +129,7 @@ impl Netlink {
                 let kind = u16::from_ne_bytes([rest[4], rest[5]]);
                 let flags = u16::from_ne_bytes([rest[6], rest[7]]);
                 self.interrupted |= flags & INTERRUPTED != 0;
-                // A late answer to a request that timed out.
+                // This is a late answer to a request that timed out.
                 if number(rest, 8) == Some(self.sequence) {
                     match kind {
                         DONE => return Ok(()),
@@ -165,7 +164,7 @@ impl AsFd for Netlink {
 /// A netlink socket of a namespace.
 ///
 /// # Errors
-/// When the namespace cannot be entered.
+/// If the namespace cannot be entered.
 pub fn open(namespace: &Namespace, protocol: SockProtocol) -> io::Result<OwnedFd> {
     let socket = namespace.socket(
         AddressFamily::Netlink,
@@ -177,7 +176,7 @@ pub fn open(namespace: &Namespace, protocol: SockProtocol) -> io::Result<OwnedFd
     Ok(socket)
 }
 
-/// The result in an ERROR message: zero is an acknowledgement.
+/// The result in an ERROR message: zero means success.
 fn status(message: &[u8]) -> io::Result<()> {
     match number(message, 0).map(u32::cast_signed) {
         Some(0) => Ok(()),
@@ -186,7 +185,7 @@ fn status(message: &[u8]) -> io::Result<()> {
     }
 }
 
-/// The attributes of a message whose fixed part is `skip` bytes long.
+/// The attributes of a message after its fixed part of `skip` bytes.
 pub fn attributes(message: &[u8], skip: usize) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = message.get(skip..).unwrap_or_default();
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Switching the offloads of one device.
+//! Switches the offloads of one device.
 
 use std::os::fd::AsFd;
 
@@ -53,7 +53,7 @@ impl<'a> End<'a> {
         self.features.iter().any(|feature| feature.name == name && feature.active)
     }
 
-    /// Notes how the features are that `which` picks by name.
+    /// Records the present state of the features that `which` selects by name.
     pub(crate) fn note(&self, undo: &mut Undo, which: impl Fn(&str) -> bool) {
         let picked =
             self.features.iter().filter(|feature| feature.changeable && which(&feature.name));
@@ -67,7 +67,7 @@ impl<'a> End<'a> {
         }));
     }
 
-    /// Sends the orders. Returns the features that did not change.
+    /// Sends the requests. Returns the features that did not change.
     pub(crate) fn apply(self, undo: &mut Undo) -> Result<Vec<String>, PortError> {
         let find = |name: &str| self.features.iter().find(move |feature| feature.name == name);
         let possible: Vec<(&str, bool)> = self
@@ -76,7 +76,7 @@ impl<'a> End<'a> {
             .filter(|(name, _)| find(name).is_some_and(|feature| feature.changeable))
             .map(|(name, on)| (name.as_str(), *on))
             .collect();
-        // Noted first, as a note without a change is harmless.
+        // The state is recorded first, because a record without a change does no harm.
         self.note(undo, |feature| possible.iter().any(|(name, _)| *name == feature));
         let ethtool = Ethtool::new(self.netlink.as_fd(), &self.name);
         let set = || {

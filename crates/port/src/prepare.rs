@@ -1,4 +1,4 @@
-//! Making a device fit to be a port.
+//! Makes a device suitable as a port.
 //!
 //! XDP sees only the bytes of a frame. Metadata of the kernel (a VLAN tag that "hardware" removed,
 //! a pending segmentation) would be lost, so offloads that use such metadata are turned off.
@@ -24,22 +24,22 @@ pub struct Wants {
     pub vlan: bool,
     /// The receive program is attached in generic mode.
     pub generic: bool,
-    /// The receive program is attached by tc: it cuts TCP and UDP itself, and sees VLAN tags.
+    /// The receive program is attached by tc: it splits TCP and UDP itself, and sees VLAN tags.
     pub tc: bool,
     /// The kernel can report whether a veth's peer has received live frames, so frames of a socket
     /// may bypass their queue.
     pub two_queues: bool,
 }
 
-/// A device that is now fit to be a port.
+/// A device that is now suitable as a port.
 #[derive(Debug)]
 pub struct Prepared {
     /// The former state.
     pub undo: Undo,
-    /// The consequence of a limit: refuse or warn.
+    /// Limits of the device; because of them the caller refuses the device or warns.
     pub limitations: Vec<Limitation>,
-    /// Whether it cuts a packet of merged TCP segments from a socket into the original ones, or
-    /// passes it uncut to a receiver that accepts that.
+    /// Whether the device splits a packet of merged TCP segments from a socket into the original
+    /// ones, or passes it whole to a receiver that accepts that.
     pub segments: bool,
 }
 
@@ -47,7 +47,7 @@ const RECEIVE_VLAN: [&str; 2] = ["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
 const TRANSMIT_VLAN: [&str; 2] = ["tx-vlan-hw-insert", "tx-vlan-stag-hw-insert"];
 const MERGING: [&str; 2] = ["rx-lro", "rx-gro-hw"];
 
-/// Without these features a device does not cut merged segments.
+/// Without these features a device does not split merged segments.
 const CUTTING: [&str; 2] = ["tx-tcp-segmentation", "tx-tcp6-segmentation"];
 
 /// All features that let a sender postpone segmentation to the driver.
@@ -55,13 +55,13 @@ fn postpones_segmentation(feature: &str) -> bool {
     feature.starts_with("tx-") && (feature.ends_with("-segmentation") || feature == "tx-gso-list")
 }
 
-/// The part of that which the receive program of tc does itself.
+/// Segmentation that the receive program of tc does itself.
 fn is_cut_by_us(feature: &str) -> bool {
     feature.starts_with("tx-tcp")
         || ["tx-udp-segmentation", "tx-generic-segmentation"].contains(&feature)
 }
 
-/// The part of that which is about TCP.
+/// Segmentation of TCP.
 fn segments_tcp(feature: &str) -> bool {
     feature.starts_with("tx-tcp") && postpones_segmentation(feature)
 }
@@ -74,8 +74,8 @@ fn may_be_switched(feature: &str) -> bool {
         || postpones_segmentation(feature)
 }
 
-/// The present state of everything that [`prepare`] may change. Record this for a later process
-/// before the change, as this process may be killed during it.
+/// The present state of everything that [`prepare`] may change. Record it for a later process
+/// before the change, because this process may be killed during it.
 ///
 /// # Errors
 /// The kernel refuses to report about the device.
@@ -91,26 +91,28 @@ pub fn before(device: &Device) -> Result<Undo, PortError> {
 /// Switches the offloads of a port and of its peer as Europa needs them.
 ///
 /// # Errors
-/// The device cannot be a port, or the kernel refuses to report about it; then it is unchanged.
+/// The device cannot be a port, or the kernel refuses to report about it; the device is then
+/// unchanged.
 pub fn prepare(device: &Device, wants: Wants) -> Result<Prepared, PortError> {
     refuse(device)?;
     let mut prepared = Prepared { undo: Undo::default(), limitations: Vec::new(), segments: false };
     match offloads(device, wants, &mut prepared).and_then(|()| xdp(device, wants, &mut prepared)) {
         Ok(()) => Ok(prepared),
         Err(error) => {
-            // The first error is more informative than one of the undo.
+            // The first error contains more information than one of the undo.
             let _ = prepared.undo.undo();
             Err(error)
         }
     }
 }
 
-/// Makes a veth notice that its peer has GRO on.
+/// Makes a veth announce that its peer has GRO on.
 ///
-/// A veth announces that it accepts redirected frames when it is set up and its peer has GRO on, or
-/// when the peer's GRO is turned on while the *peer* is up. If that happens while the peer is down,
-/// the kernel (6.18) does not announce it, even when the peer is set up later, and drops frames
-/// uncounted. So the peer is set up while GRO is turned off and on again.
+/// A veth announces that it accepts redirected frames in two cases: when it is set up and its peer
+/// has GRO on, or when the peer's GRO is turned on while the *peer* is up. If GRO is turned on
+/// while the peer is down, the kernel (6.18) does not announce it, even when the peer is set up
+/// later. It then drops frames without counting them. So the peer is set up, and GRO is turned off
+/// and on again.
 fn remind(namespace: &Namespace, index: u32) -> io::Result<()> {
     let mut netlink = Netlink::route(namespace)?;
     let peer = identity(&mut netlink, index)?;
@@ -136,12 +138,12 @@ fn has_gro(namespace: &Namespace, index: u32) -> io::Result<bool> {
     Ok(features.iter().any(|feature| feature.name == "rx-gro" && feature.active))
 }
 
-/// Whether a port accepts live frames now: the owner of a veth's other end may have turned its GRO
-/// off, and then such frames are dropped uncounted.
+/// Whether a port accepts live frames now. The owner of a veth's other end may have turned its GRO
+/// off; such frames are then dropped without being counted.
 pub fn takes_frames(device: &Device) -> bool {
     match (device.xdp_features(), &device.peer) {
         (Ok(Some(features)), _) => features.redirect_target,
-        // A kernel that does not report it.
+        // This kernel does not report it.
         (Ok(None), Peer::At { namespace, index, .. }) => has_gro(namespace, *index).unwrap_or(true),
         _ => true,
     }
@@ -182,7 +184,7 @@ pub fn refuse(device: &Device) -> Result<(), PortError> {
     }
 }
 
-/// How a veth is steered; nothing for other devices, and where the kernel cannot steer.
+/// How a veth is steered; empty for other devices, and if the kernel cannot steer.
 fn steering_of(device: &Device) -> Vec<Steering> {
     if !matches!(device.kind, Kind::Veth) {
         return Vec::new();
@@ -203,13 +205,13 @@ fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<()
     let port = device.name.clone();
     let mut end = End::open(&device.namespace, device.index)?;
     end.want(false, |feature| RECEIVE_VLAN.contains(&feature) || MERGING.contains(&feature));
-    // A hardware filter passes only VLANs for which Linux has devices.
+    // A hardware filter would pass only VLANs for which Linux has devices.
     end.want(false, |feature| wants.vlan && feature == "rx-vlan-filter");
     end.want(false, |feature| wants.generic && feature == "rx-gro");
-    // Without an XDP program a veth accepts its peer's live frames only with this.
+    // Without an XDP program, a veth accepts its peer's live frames only with this feature.
     end.want(true, |feature| wants.tc && feature == "rx-gro");
-    // A socket's frames to a veth join the queue of live frames only if they may be merged there,
-    // which requires a sender that does not segment itself.
+    // A socket's frames to a veth join the queue of live frames only if they may be merged there.
+    // That requires a sender that does not segment itself.
     let is_veth = matches!(device.kind, Kind::Veth);
     prepared.segments =
         (wants.two_queues || !is_veth) && CUTTING.iter().all(|name| end.is_on(name));
@@ -256,8 +258,8 @@ fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<()
             peer.want(false, |feature| {
                 wants.tc && postpones_segmentation(feature) && !is_cut_by_us(feature)
             });
-            // On veth all of these can be switched; if GRO could not, the XDP features below show
-            // it.
+            // On a veth all of these can be switched. If GRO could not be, the XDP features below
+            // show that.
             peer.apply(&mut prepared.undo).map(drop)
         }
         Peer::Unreachable { .. } => {
@@ -281,8 +283,8 @@ fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<()
     }
 }
 
-/// Looks whether the driver runs programs and takes redirected frames, after
-/// the offloads that this depends on have been switched.
+/// Checks whether the driver runs programs and accepts redirected frames. This depends on offloads,
+/// so it happens after they have been switched.
 fn xdp(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<(), PortError> {
     let told = device.xdp_features()?;
     let mut features = told.unwrap_or_else(|| XdpFeatures::presumed(&device.kind));
@@ -300,7 +302,7 @@ fn xdp(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<(), Por
     let name = device.name.clone();
     if !features.native && !wants.generic {
         let (why, remedy) = match device.kind {
-            // veth takes its features back when a frame could not find a queue.
+            // A veth withdraws its features if a frame could not find a queue.
             Kind::Veth => (
                 format!(
                     "its peer has more transmit queues than its own {} for receive",
@@ -315,7 +317,7 @@ fn xdp(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<(), Por
         };
         prepared.limitations.push(Limitation::GenericOnly { device: name.clone(), why, remedy });
     }
-    // Drivers of hardware may offer it only once a program is attached.
+    // Drivers of hardware may offer this only once a program is attached.
     let later = features.native && matches!(device.kind, Kind::Physical { .. });
     if !features.redirect_target && !later {
         let (why, remedy) = match &device.peer {

@@ -12,7 +12,7 @@ use crate::netlink::{Netlink, long_number};
 pub struct Sent {
     /// Live frames of XDP.
     pub live: u64,
-    /// All packets; an unsegmented one counts as one.
+    /// All packets; an unsegmented packet counts as one.
     pub all: u64,
 }
 
@@ -27,9 +27,9 @@ impl Sent {
     }
 }
 
-/// The packets of a veth's peer; `None` if the peer cannot be reached. Enters the peer's namespace
-/// only for the call: an open socket there would keep the namespace alive. Waits for the kernel's
-/// device lock.
+/// The packets of a veth's peer; `None` if the peer cannot be reached. It enters the peer's
+/// namespace only for the call, because an open socket there would keep the namespace alive. It
+/// waits for the kernel's device lock.
 ///
 /// # Errors
 /// When the device is gone.
@@ -40,7 +40,7 @@ pub fn sent_by_peer(device: &Device) -> io::Result<Option<Sent>> {
     let ethtool = Ethtool::new(netlink.as_fd(), &link.name);
     let names = ethtool.strings(Strings::Statistics)?;
     let mut memory = Ethtool::statistics_memory(names.len())?;
-    // A device whose queues have just changed is read next time.
+    // If a device's queues have just changed, its statistics are read next time.
     ethtool.statistics(&mut memory, names.len())?;
     let value = |at: usize| long_number(memory.bytes(), 8 + at * 8).unwrap_or(0);
     let live = |name: &str| name.starts_with("tx_queue_") && name.ends_with("_xdp_xmit");

@@ -1,4 +1,4 @@
-//! Packet sockets: they send frames that live frames cannot carry.
+//! Packet sockets, which send frames that live frames cannot carry.
 
 use std::io;
 use std::mem::size_of;
@@ -9,20 +9,19 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, sockopt};
 use crate::device::Device;
 use crate::error::PortError;
 
-/// `PACKET_VNET_HDR` of `linux/if_packet.h`, which libc has not.
+/// `PACKET_VNET_HDR` of `linux/if_packet.h`, which libc does not define.
 pub(crate) const PACKET_VNET_HDR: libc::c_int = 15;
-/// Bytes that may be queued for a device: some packets of merged segments, with the kernel's
-/// overhead.
+/// Bytes that may wait for a device: some packets of merged segments, with the kernel's overhead.
 const SEND_BYTES: usize = 4 << 20;
 
-/// Opens a socket that sends frames, Ethernet header first, out of a device.
+/// Opens a socket that sends frames by a device; each begins with the Ethernet header.
 ///
-/// It receives nothing (protocol 0: no hook in the receive path), skips the queueing discipline,
-/// does not block, and is closed by `execve`. Its holder needs no privilege. Ten bytes precede each
-/// frame, `struct virtio_net_hdr`: zero, or the work for the device.
+/// The socket receives nothing (protocol 0: no hook in the receive path), skips the queueing
+/// discipline, does not block, and is closed by `execve`. Its owner needs no privilege. Ten bytes
+/// precede each frame, `struct virtio_net_hdr`: zeros, or work for the device.
 ///
 /// # Errors
-/// When the namespace cannot be entered or the device is gone.
+/// If the namespace cannot be entered or the device no longer exists.
 pub fn open_socket(device: &Device) -> Result<OwnedFd, PortError> {
     let socket = open(device, 0)?;
     let prepare = || {
@@ -52,7 +51,7 @@ pub fn is_out(socket: &OwnedFd) -> bool {
 /// Opens a socket like [`open_socket`], which also receives all incoming and outgoing frames.
 ///
 /// # Errors
-/// The namespace cannot be entered or the device is gone.
+/// The namespace cannot be entered or the device no longer exists.
 pub fn open_listener(device: &Device) -> Result<OwnedFd, PortError> {
     open(device, (libc::ETH_P_ALL as u16).to_be())
 }
@@ -61,7 +60,7 @@ pub fn open_listener(device: &Device) -> Result<OwnedFd, PortError> {
 /// egress programs. It receives nothing and does not block.
 ///
 /// # Errors
-/// When the namespace cannot be entered or the device is gone.
+/// If the namespace cannot be entered or the device no longer exists.
 pub fn open_queued(device: &Device) -> Result<OwnedFd, PortError> {
     open_raw(device, 0, false)
 }
@@ -87,8 +86,8 @@ fn open_raw(device: &Device, protocol: u16, bypass: bool) -> Result<OwnedFd, Por
     open().map_err(|source| device.refused("open a packet socket", source))
 }
 
-/// Makes a device accept frames for any address, or ends that. It lasts as long as a socket in any
-/// process requests it.
+/// Makes a device accept frames for any address, or ends that. The setting lasts as long as a
+/// socket in any process requests it.
 ///
 /// # Errors
 /// When the device is gone.

@@ -1,6 +1,6 @@
-//! Selects the CPU that processes packets received by a veth.
+//! Chooses the CPU that processes packets received by a veth.
 //!
-//! A veth without an XDP program hands packets to the CPU of their sender. If a sender moves to
+//! A veth without an XDP program passes packets to the CPU of their sender. If a sender moves to
 //! another CPU, or is woken there by an answer, two CPUs process one flow, and packets are
 //! reordered. With receive packet steering (RPS) each flow has one CPU.
 
@@ -33,13 +33,13 @@ pub struct Steering {
     pub cpus: String,
 }
 
-/// sysfs as the present network namespace has it, mounted nowhere.
+/// sysfs as the present network namespace sees it; it is not mounted anywhere.
 fn sysfs() -> io::Result<OwnedFd> {
     let told = |result: libc::c_long| {
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
     };
     let none = ptr::null::<c_void>();
-    // SAFETY: a terminated string; the result is a new descriptor without another owner.
+    // SAFETY: the string is terminated; the result is a new descriptor without another owner.
     let context = unsafe {
         let name = c"sysfs".as_ptr();
         OwnedFd::from_raw_fd(told(libc::syscall(libc::SYS_fsopen, name, CLOSE_ON_EXEC))?)
@@ -49,7 +49,7 @@ fn sysfs() -> io::Result<OwnedFd> {
         let context = context.as_raw_fd();
         told(libc::syscall(libc::SYS_fsconfig, context, CREATE, none, none, 0))?;
     }
-    // SAFETY: numbers only; the result is a new descriptor without another owner.
+    // SAFETY: all arguments are numbers; the result is a new descriptor without another owner.
     Ok(unsafe {
         let context = context.as_raw_fd();
         OwnedFd::from_raw_fd(told(libc::syscall(libc::SYS_fsmount, context, CLOSE_ON_EXEC, 0))?)
@@ -102,7 +102,7 @@ fn mask(count: usize) -> String {
     groups.join(",")
 }
 
-/// Gives each flow that a device receives one of all CPUs.
+/// Distributes the flows that a device receives over all CPUs, each flow to one.
 pub(crate) fn spread(namespace: &Namespace, name: &str, was: &[Steering]) -> io::Result<()> {
     let cpus = mask(std::thread::available_parallelism()?.get());
     let wanted: Vec<Steering> =

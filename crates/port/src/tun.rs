@@ -5,12 +5,12 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// Makes a tun or tap device in this thread's namespace, which is removed when the descriptor is
+/// Makes a tun or tap device in this thread's namespace. It is removed when the descriptor is
 /// closed. The system chooses a name if none is given. Returns the descriptor, which does not
 /// block, and the name.
 ///
 /// # Errors
-/// Without the right to, without `/dev/net/tun`, or if the name is in use.
+/// If the process has no right to do this, `/dev/net/tun` is missing, or the name is in use.
 pub fn make_tun(name: Option<&str>, tap: bool) -> io::Result<(OwnedFd, String)> {
     let mut options = OpenOptions::new();
     let file =

@@ -8,25 +8,25 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::socket::set_level;
 
-/// Bytes that may wait in a socket while the switch is away or busy.
+/// Bytes that may wait in a socket while the switch is absent or busy.
 const BUFFER_BYTES: usize = 8 << 20;
 
 /// Opens a socket for packets to an address and port of this machine. It does not block.
 ///
 /// # Errors
-/// Those of bind(2): the machine has no such address, or another program has the port.
+/// The errors of bind(2): the machine does not have the address, or another program uses the port.
 pub fn listen_for_tunnels(local: SocketAddr) -> io::Result<OwnedFd> {
     let socket = OwnedFd::from(open(local)?);
     setsockopt(&socket, sockopt::RcvBufForce, &BUFFER_BYTES)?;
     Ok(socket)
 }
 
-/// Opens a socket for packets from an address of this machine to another one's port. The kernel
-/// chooses its own port, which does not change: packets of one link stay in order if a network
-/// spreads them by ports. Packets are not fragmented. It does not block.
+/// Opens a socket for packets from an address of this machine to another machine's port. The kernel
+/// chooses the local port, which does not change. So packets of one link stay in order if a network
+/// spreads them by ports. Packets are not fragmented. The socket does not block.
 ///
 /// # Errors
-/// Those of bind(2) and connect(2): the machine has no such address, or no route.
+/// The errors of bind(2) and connect(2): the machine does not have the address, or has no route.
 pub fn connect_tunnel(local: IpAddr, remote: SocketAddr) -> io::Result<OwnedFd> {
     let socket = open(SocketAddr::new(local, 0))?;
     socket.connect(remote)?;
@@ -59,7 +59,7 @@ pub fn most_payload_bytes(socket: &OwnedFd, remote: IpAddr) -> io::Result<usize>
     };
     let mut bytes: libc::c_int = 0;
     let mut length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the kernel writes an `int`, which is what `bytes` is and what `length` counts.
+    // SAFETY: the kernel writes an `int`, which is the type of `bytes` and the size in `length`.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -91,7 +91,7 @@ mod tests {
             UdpSocket::from(socket).send(b"packet").expect("sent");
             let mut bytes = [0; 16];
             assert_eq!(there.recv(&mut bytes).expect("received"), 6);
-            // The port is taken, and a foreign address is refused.
+            // The port is in use, and an address of another machine is refused.
             assert_eq!(
                 listen_for_tunnels(remote).map_err(|e| e.kind()).err(),
                 Some(io::ErrorKind::AddrInUse)

@@ -22,7 +22,7 @@ pub struct Change {
     pub index: u32,
     /// Its name at the time.
     pub device: String,
-    /// Its Ethernet address at the time.
+    /// The device's Ethernet address at that time.
     pub mac: [u8; 6],
     /// The offload, by the kernel's name (`rx-gro`).
     pub feature: String,
@@ -30,8 +30,8 @@ pub struct Change {
     pub was: bool,
 }
 
-/// The changes made for a port. Record it for later processes: any process can undo it, even after
-/// its maker was killed.
+/// The changes made for a port. Record it for later processes: any process can undo the changes,
+/// even after the process that made them was killed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undo {
     /// The changes, in the order in which they were made. If a port is prepared again, append only
@@ -44,7 +44,7 @@ pub struct Undo {
 
 impl Undo {
     /// Undoes as many changes as possible, the last one first. Removed devices and namespaces need
-    /// no undo; a repetition is harmless.
+    /// no undo; repeating it does no harm.
     ///
     /// # Errors
     /// The first refusal.
@@ -52,8 +52,8 @@ impl Undo {
         let namespaces: HashMap<u64, Namespace> =
             Namespace::visible().map(|namespace| (namespace.inode, namespace)).collect();
         let mut result = Ok(());
-        // One order per device, as features that depend on each other (LRO on
-        // checksums, segmentation on scatter-gather) are set back together.
+        // One request for each device: features that depend on each other (LRO on checksums,
+        // segmentation on scatter-gather) are restored together.
         let mut rest: Vec<&Change> = self.changes.iter().collect();
         while let Some(last) = rest.last() {
             let place = (last.namespace, last.index);
@@ -69,7 +69,7 @@ impl Undo {
         result.and(self.put_steering_back(&namespaces))
     }
 
-    /// Restores the steering of receive queues from the oldest note of each.
+    /// Restores the steering of receive queues, from the oldest record of each.
     fn put_steering_back(&self, namespaces: &HashMap<u64, Namespace>) -> Result<(), PortError> {
         for (at, one) in self.steering.iter().enumerate() {
             let same = |other: &&Steering| {
@@ -110,12 +110,12 @@ fn restore(namespace: &Namespace, changes: &[&Change]) -> Result<(), PortError> 
         Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(()),
         Err(error) => return Err(refused(error)),
     };
-    // Numbers of namespaces and devices are used again: another device is not ours.
+    // Numbers of namespaces and devices are reused: a device that differs is another one.
     if device.name != first.device && device.mac != first.mac {
         return Ok(());
     }
     let ethtool = Ethtool::new(netlink.as_fd(), &device.name);
-    // The oldest change of a feature has its first state: read it first.
+    // The oldest change of a feature contains its first state, so it is read first.
     let mut orders: Vec<(&str, bool)> = Vec::new();
     for change in changes {
         if !orders.iter().any(|(feature, _)| *feature == change.feature) {

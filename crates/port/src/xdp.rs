@@ -21,16 +21,15 @@ const GENERIC_BYTES: usize = 4;
 pub struct XdpFeatures {
     /// Programs run in the driver (otherwise only in generic mode).
     pub native: bool,
-    /// Frames can be redirected to the device. For veth this needs GRO or a
-    /// program on the *peer*; some drivers offer it only once a program is
-    /// attached.
+    /// Frames can be redirected to the device. A veth needs GRO or a program on the *peer* for
+    /// this; some drivers offer it only once a program is attached.
     pub redirect_target: bool,
     /// Programs for frames in several fragments (`xdp.frags`) can run.
     pub fragments: bool,
 }
 
 impl XdpFeatures {
-    /// The assumption if the kernel cannot report: drivers of hardware usually can.
+    /// The assumption if the kernel cannot report: drivers of hardware usually support them.
     pub(crate) fn presumed(kind: &Kind) -> Self {
         let native = matches!(kind, Kind::Veth | Kind::Tap | Kind::Physical { .. });
         Self { native, redirect_target: native && *kind != Kind::Veth, fragments: native }

@@ -1,9 +1,9 @@
-//! Ports of this kernel: facts, offloads, sockets, counters, neighbours.
+//! Tests ports on this kernel: facts, offloads, sockets, counters, neighbours.
 //!
-//! Needs root; prints a message and passes without. Every test makes namespaces that exist only as
-//! long as its descriptors, so that no namespace remains even if it is killed.
+//! The tests need root; otherwise each prints a message and passes. Every test makes namespaces
+//! that exist only as long as its descriptors, so none remains even if the test is killed.
 
-// A program for live frames is loaded with the plain system call.
+// A program for live frames is loaded with a plain system call.
 #![allow(unsafe_code)]
 
 use std::error::Error;
@@ -30,7 +30,7 @@ fn skipped() -> bool {
     skip
 }
 
-/// Runs a command line inside a namespace, returns what it prints.
+/// Runs a command line inside a namespace, and returns its output.
 fn run(namespace: &Namespace, line: &str) -> Result<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let output = in_namespace(namespace, || Command::new(words[0]).args(&words[1..]).output())??;
@@ -40,7 +40,7 @@ fn run(namespace: &Namespace, line: &str) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// A path by which other processes find a namespace of ours.
+/// A path by which other processes find a namespace of this process.
 fn path(namespace: &Namespace) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), namespace.as_fd().as_raw_fd())
 }
@@ -197,14 +197,14 @@ fn preparing_switches_both_ends_and_undo_restores_them() -> Result {
         ] {
             assert_eq!(on(end, device, feature)?, wanted, "{device} {feature}, generic {generic}");
         }
-        // Preparing a prepared port finds nothing to do.
+        // Preparing a prepared port changes nothing.
         let again = prepare(
             &Device::open(&here, "eup0")?,
             Wants { vlan: true, generic, ..Wants::default() },
         )?;
         assert_eq!(again.undo, Undo::default());
 
-        // As a later process would do it: from a file, after a new name.
+        // The undo is done as by a later process: from a file, after a device was renamed.
         let undo: Undo = serde_json::from_str(&serde_json::to_string(&prepared.undo)?)?;
         run(&there, "ip link set eup1 down")?;
         run(&there, "ip link set eup1 name eup7")?;
@@ -214,7 +214,7 @@ fn preparing_switches_both_ends_and_undo_restores_them() -> Result {
         run(&there, "ip link set eup1 up")?;
         let after = (run(&here, "ethtool -k eup0")?, run(&there, "ethtool -k eup1")?);
         assert_eq!(after, before);
-        // Devices that are gone need no undoing.
+        // Devices that no longer exist need no undo.
         run(&here, "ip link del eup0")?;
         undo.undo()?;
     }
@@ -227,7 +227,7 @@ fn an_unreachable_peer_is_told() -> Result {
         return Ok(());
     }
     let (here, there) = pair()?;
-    // A socket keeps a namespace that no name, process or descriptor leads to.
+    // A socket keeps a namespace to which no name, process or descriptor leads.
     let (lonely, hidden) = pair()?;
     let _keep = in_namespace(&hidden, || std::net::UdpSocket::bind("0.0.0.0:0"))??;
     drop(hidden);
@@ -348,7 +348,7 @@ fn a_socket_sends_what_the_peer_sees_and_receives_nothing() -> Result {
     let length = receive(&listener, &mut buffer).ok_or("the peer saw nothing")?;
     assert_eq!(&buffer[..length], &frame[..]);
 
-    // Protocol 0 takes nothing in: a frame from the peer does not reach it.
+    // Protocol 0 receives nothing: a frame from the peer does not reach the socket.
     let back = open_socket(&Device::open(&there, "eup1")?)?;
     send(&back, [0; 10], &frame)?;
     // SAFETY: the kernel writes at most the buffer's length.
@@ -356,7 +356,7 @@ fn a_socket_sends_what_the_peer_sees_and_receives_nothing() -> Result {
     assert_eq!(got, -1);
     assert_eq!(std::io::Error::last_os_error().kind(), std::io::ErrorKind::WouldBlock);
 
-    // Promiscuous as long as it is wanted and the socket lives.
+    // The device is promiscuous as long as a socket requests it.
     let flags = |text: String| text.contains("promiscuity 1");
     for on in [true, false, true] {
         set_promiscuous(&socket, &near, on)?;
@@ -367,8 +367,8 @@ fn a_socket_sends_what_the_peer_sees_and_receives_nothing() -> Result {
     Ok(())
 }
 
-/// Waits until the queue of live frames has delivered this number to a device, by the count at the
-/// XDP program's place. Returns the count.
+/// Waits until the queue of live frames has delivered this number of frames to a device, counted at
+/// the XDP program's place. Returns the count.
 fn joined(there: &Namespace, wanted: u64) -> Result<u64> {
     let count = || -> Result<u64> {
         let text = run(there, "ethtool -S eup1")?;
@@ -390,7 +390,7 @@ fn what_a_socket_sends_to_a_veth_that_cuts_nothing_joins_the_queue_of_live_frame
     }
     let (here, there) = pair()?;
     let device = Device::open(&here, "eup0")?;
-    // Linux may ask for IPv6 routers otherwise.
+    // Otherwise Linux might search for IPv6 routers.
     run(&here, "sysctl -qw net.ipv6.conf.eup0.disable_ipv6=1")?;
     let prepared = prepare(&device, Wants::default())?;
     assert!(!prepared.segments && !on(&here, "eup0", "tcp-segmentation-offload")?);
@@ -439,7 +439,7 @@ fn merged_segments_reach_the_peer_as_one_packet() -> Result {
     }
     let bytes = received()? - before;
     assert!((300_000..320_000).contains(&bytes), "{bytes} bytes of 100 packets of 3054");
-    // A device that cannot cut refuses them, and so they are not offered to it.
+    // A device that cannot split such packets refuses them, so they are not offered to it.
     run(&here, "ethtool -K eup0 tso off")?;
     assert!(send(&socket, MERGED, &merged()).is_err());
     assert!(!prepare(&device, wants)?.segments);
@@ -516,8 +516,8 @@ fn frames_that_the_peer_refuses_are_counted() -> Result {
     let lost = europa_port::Drops { received: 0, ..counters.read()? };
     assert_eq!(lost, europa_port::Drops::default());
 
-    let before = other.read()?.receive; // Linux there accepts no such frames.
-    // Frames longer than the peer's MTU are not taken.
+    let before = other.read()?.receive; // Linux there does not accept such frames.
+    // Frames longer than the peer's MTU are not accepted.
     run(&there, "ip link set eup1 mtu 500")?;
     in_namespace(&here, || {
         live_frames(device.index, 1000, 128).map_err(|error| error.to_string())
@@ -535,7 +535,7 @@ fn frames_that_the_peer_refuses_are_counted() -> Result {
     })??;
     assert_eq!(unprivileged, drops);
 
-    // The counters follow a device that changes its name and its queues.
+    // The counters follow a device whose name and queues change.
     run(&here, "ip link set eup0 down")?;
     run(&here, "ip link set eup0 name eup5")?;
     run(&here, "ethtool -L eup5 rx 2 tx 2")?;

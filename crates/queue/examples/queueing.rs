@@ -5,7 +5,7 @@
 //! ```
 //!
 //! "full" keeps at least four packets in each queue and adds one for each removed one, in batches
-//! of 64. In "one each" every packet empties its queue, the worst case. Times are for adding *and*
+//! of 64. In "one each", the worst case, every packet empties its queue. Times are for adding *and*
 //! removing one packet, as medians of nine runs.
 
 use std::hint::black_box;

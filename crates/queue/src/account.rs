@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use crate::node::{Amount, NONE, Node, Nodes};
 use crate::statistics::{Cause, Counters, PEAK, WAITING, set};
 
-/// Increments a counter of a node and all above it.
+/// Increments a counter of a node and of all nodes above it.
 pub(crate) fn count_up(
     nodes: &[Node],
     words: &[AtomicU64],
@@ -38,7 +38,7 @@ pub(crate) fn publish(nodes: &[Node], words: &[AtomicU64], node: u32) {
     set(&hot[PEAK], node.peak());
 }
 
-/// A packet has left a queue below: counts it in this class and all above it.
+/// Counts a packet that has left a queue, in this class and all classes above it.
 pub(crate) fn leaves(nodes: &mut [Node], words: &[AtomicU64], mut class: u32, gone: Amount) {
     while class != NONE {
         let node = nodes.at_mut(class);

@@ -1,21 +1,21 @@
-//! A token bucket, kept as the time at which it will be full (the virtual scheduling of
-//! ITU-T I.371, annex A): nothing is added while time passes.
+//! A token bucket, stored as the time at which it will be full (the virtual scheduling of ITU-T
+//! I.371, annex A): while time passes, nothing needs to be added.
 
 use crate::settings::Rate;
 
-/// Buckets never hold less than this: tokens between two ticks of the timer wheel must not be lost.
+/// The smallest depth of a bucket: tokens between two ticks of the timer wheel must not be lost.
 const LEAST_BURST_NS: u64 = 4096;
 /// The largest time, far from an overflow: 146 years.
 const FAR_NS: u64 = 1 << 62;
 
-/// See the file. Both factors have 32 bits behind the point.
+/// A bucket, as described above. Both factors have 32 fractional bits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bucket {
     ns_per_byte: u64,
     bytes_per_ns: u64,
     burst_ns: u64,
     full_ns: u64,
-    /// In 2^-32 ns, so that rates are exact whatever the packets' lengths.
+    /// In 2^-32 ns, so that rates are exact for all packet lengths.
     full_fraction: u32,
 }
 
@@ -34,7 +34,7 @@ impl Bucket {
         Self { ns_per_byte, bytes_per_ns, burst_ns, full_ns: now_ns, full_fraction: 0 }
     }
 
-    /// Changes the rate; the missing part remains missing.
+    /// Changes the rate; the tokens that are missing remain missing.
     pub(crate) fn change(&mut self, rate: Rate, now_ns: u64) {
         let missing = scaled(self.full_ns.saturating_sub(now_ns), self.bytes_per_ns);
         *self = Self::new(rate, now_ns);
@@ -58,7 +58,7 @@ impl Bucket {
         self.full_ns.saturating_sub(self.burst_ns)
     }
 
-    /// Its contents, at least 1 if it is open.
+    /// The bucket's tokens, at least 1 if it is open.
     #[inline]
     pub(crate) fn tokens(&self, now_ns: u64) -> u32 {
         let level_ns = now_ns.saturating_add(self.burst_ns).saturating_sub(self.full_ns);
@@ -66,7 +66,7 @@ impl Bucket {
         bytes.clamp(1, 1 << 30) as u32
     }
 
-    /// Discards contents above its depth.
+    /// Discards tokens above the depth.
     #[inline]
     pub(crate) fn spill(&mut self, now_ns: u64) {
         if self.full_ns < now_ns {
@@ -74,8 +74,9 @@ impl Bucket {
         }
     }
 
-    /// Takes out what was sent. It may contain `extra` bytes more than its depth, for a child that
-    /// waited for its turn: in one round, a cap below its share adds less than a turn.
+    /// Removes the tokens of sent packets. The bucket may contain `extra` bytes more than its
+    /// depth, for a child that waited for its turn: in one round, a cap below its share adds less
+    /// than a turn.
     #[inline]
     pub(crate) fn charge(&mut self, now_ns: u64, bytes: u32, extra: u32) {
         let extra_ns = if extra > 0 { scaled(extra.into(), self.ns_per_byte) } else { 0 };
@@ -119,7 +120,7 @@ mod tests {
         for (bits, burst_bytes, lengths) in table {
             let bytes = passed(Rate { bits, burst_bytes }, lengths);
             let least = bits / 8 + burst_bytes;
-            // The least burst of 4 µs, and the packet that overdraws.
+            // The least burst of 4 µs, and the packet that overdraws the bucket.
             let most = least + bits / 8 * LEAST_BURST_NS / 1_000_000_000 + 9001;
             assert!((least - 1..=most).contains(&bytes), "{bits}: {bytes} of {least} to {most}");
         }

@@ -1,4 +1,4 @@
-//! Settings change while packets wait.
+//! Changes of settings while packets wait.
 
 use std::sync::atomic::AtomicU64;
 
@@ -12,7 +12,7 @@ use crate::settings::{Limit, Policy, QueueSettings, Share};
 use crate::tree::{Error, Id, PolicyState, Tree};
 
 impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
-    /// Sets a node's part of its parent; the port's cap is the port's rate. All nodes keep their
+    /// Sets a node's share of its parent; the port's cap is the port's rate. All nodes keep their
     /// places.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         Ok(())
     }
 
-    /// Sets how much may wait. Waiting packets stay.
+    /// Sets the limit of waiting packets. Packets that already wait stay.
     ///
     /// # Errors
     /// It has been removed.
@@ -60,7 +60,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// Sets all of a queue.
     ///
     /// # Errors
-    /// It has been removed, or is no queue.
+    /// The node has been removed, or is no queue.
     pub fn set_queue(&mut self, id: Id, settings: QueueSettings) -> Result<(), Error> {
         let node = self.get(id)?;
         let found = self.nodes.at(node).level;

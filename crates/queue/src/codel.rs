@@ -6,7 +6,7 @@ use crate::settings::Codel;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Pass,
-    /// Mark it if it understands marks and this is set, or else drop it.
+    /// Mark the packet if its flow supports marks and the settings allow it, or else drop it.
     Signal,
 }
 
@@ -35,7 +35,7 @@ impl CodelState {
 
     /// Section 5.5: whether packets have waited too long for a whole interval.
     fn is_above(&mut self, now_ns: u64, waited_ns: u64, bytes_behind: u64) -> bool {
-        // One packet of the largest usual size always may wait.
+        // One packet of the largest usual size may always wait.
         if waited_ns < self.settings.target_ns || bytes_behind <= 1514 {
             self.first_above_ns = 0;
             return false;
@@ -53,8 +53,8 @@ impl CodelState {
         from_ns.saturating_add(interval as u64)
     }
 
-    /// Judges the packet at the head, section 5.6; called again for the next one if this one
-    /// is dropped.
+    /// Judges the packet at the head, section 5.6. If that packet is dropped, call this again for
+    /// the next one.
     pub(crate) fn judge(&mut self, now_ns: u64, waited_ns: u64, bytes_behind: u64) -> Verdict {
         let above = self.is_above(now_ns, waited_ns, bytes_behind);
         if !above {
@@ -70,7 +70,7 @@ impl CodelState {
             return Verdict::Signal;
         }
         self.dropping = true;
-        // Packets were dropped recently: continue at the rate that worked.
+        // Packets were dropped recently: continue at the rate that worked then.
         let delta = self.count.saturating_sub(self.last_count);
         let recent = now_ns.saturating_sub(self.drop_next_ns) < 16 * self.settings.interval_ns;
         self.count = if delta > 1 && recent { delta } else { 1 };
@@ -92,7 +92,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// When a queue of constant delay drops, in ms.
+    /// The times at which a queue of constant delay drops packets, in ms.
     fn drops(waited_ns: u64, until_ms: u64) -> Vec<u64> {
         let mut codel = CodelState::new(Codel::default());
         let signals = |ms: &u64| codel.judge(ms * MS, waited_ns, 100_000) == Verdict::Signal;
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn the_interval_shrinks_with_the_root_of_the_count() {
-        // 100, 100 + 100, + 100/√2, + 100/√3, ...: each at the next millisecond.
+        // Drops at 100, 100 + 100, + 100/√2, + 100/√3, ...: each at the next millisecond.
         assert_eq!(drops(6 * MS, 420), [101, 201, 272, 330, 380]);
         assert_eq!(drops(4 * MS, 1000), []);
     }

@@ -15,16 +15,16 @@ pub struct Due<T> {
     pub packet: T,
     /// Its bytes.
     pub length: u32,
-    /// Whether the caller must mark it (RFC 3168: CE) before sending.
+    /// Whether the caller must mark the packet (RFC 3168: CE) before sending it.
     pub mark: bool,
-    /// Index of the queue where it waited, see [`Id::index`].
+    /// Index of the queue where the packet waited, see [`Id::index`].
     pub queue: u32,
 }
 
 impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
-    /// Takes out packets that may leave: `budget_bytes`, which the last packet may exceed, but no
-    /// more packets than `out` has room for. `dropped` gets the packets that are dropped instead.
-    /// Returns the bytes taken out. Times must not decrease.
+    /// Removes packets that may leave: `budget_bytes` bytes, which the last packet may exceed, but
+    /// no more packets than `out` has room for. `dropped` gets the packets that are dropped
+    /// instead. Returns the number of removed bytes. Times must not decrease.
     pub fn dequeue(
         &mut self,
         now_ns: u64,
@@ -49,8 +49,9 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         sent
     }
 
-    /// When to call [`Self::dequeue`] next: `now_ns` if something may leave, the earliest possible
-    /// time of the next packet if all wait for their rates, `None` if no packet waits.
+    /// The time for the next call of [`Self::dequeue`]. `now_ns` if a packet may leave; the
+    /// earliest possible time of the next packet if all wait for their rates; `None` if no packet
+    /// waits.
     pub fn next_due(&self, now_ns: u64) -> Option<u64> {
         let root = self.nodes.at(ROOT);
         if root.waiting.packets() == 0 {
@@ -63,7 +64,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
 }
 
 impl<T> Due<T> {
-    /// Whether it waited in this queue.
+    /// Whether the packet waited in this queue.
     pub fn is_from(&self, queue: Id) -> bool {
         self.queue == queue.index()
     }

@@ -103,7 +103,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         true
     }
 
-    /// Whether the nodes exceed the nearest caches, so that prefetching pays.
+    /// Whether the nodes exceed the nearest caches, so that prefetching is worth its cost.
     #[inline]
     pub fn is_large(&self) -> bool {
         self.nodes.len() > NEAR
@@ -120,7 +120,8 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         }
     }
 
-    /// Prefetches the rest, which depends on the first part: for fewer packets ahead.
+    /// Prefetches the rest of that memory, whose address depends on the first part. Call it for
+    /// fewer packets ahead.
     #[inline]
     pub fn prefetch_end(&self, queue: Id) {
         if let Some(node) = self.nodes.get(queue.index() as usize) {
@@ -134,7 +135,8 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         self.entries.prefetch_free(SOON);
     }
 
-    /// Why a packet may not wait in a queue; if it may, it is counted in the classes above.
+    /// The reason why a packet may not wait in a queue; `None` if it may. Then it is counted in the
+    /// classes above.
     #[inline]
     fn refusal(&mut self, queue: u32, amount: Amount) -> Option<Cause> {
         let length = amount.bytes();
@@ -162,7 +164,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         None
     }
 
-    /// The same for classes that have limits.
+    /// The same check for classes that have limits.
     #[inline(never)]
     fn refusal_above(&mut self, parent: u32, amount: Amount) -> Option<Cause> {
         let mut class = parent;
@@ -188,7 +190,8 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         }
     }
 
-    /// Drops from the head if that is the policy. Returns the cause if there is still no room.
+    /// If the policy is to drop from the head, makes room. Returns the cause if there is still no
+    /// room.
     #[cold]
     fn make_room(
         &mut self,
@@ -216,11 +219,11 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
             refusal = self.refusal(queue, amount);
         }
         if refusal.is_some() {
-            // Other queues of the class use the missing room: this queue is empty now.
+            // This queue is empty now, and other queues of the class use the room.
             publish(&self.nodes, self.words.as_ref(), queue);
             self.standing().quiet(queue);
         }
-        // Still in its list if it was: it is about to have work again.
+        // If the queue was in its parent's list, it stays there: it is about to have work again.
         refusal
     }
 }

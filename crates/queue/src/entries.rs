@@ -1,13 +1,13 @@
-//! Waiting packets: one pool of entries for all queues of a port, chained.
+//! Waiting packets: one pool of entries for all queues of a port, in linked lists.
 
 use crate::node::{Amount, NONE, Node};
 
-/// Longest packet; a longer one counts as this.
+/// Longest packet; a longer one counts with this length.
 pub(crate) const LONGEST: u32 = (1 << 24) - 1;
 const ECN: u32 = 1 << 31;
 const MARK: u32 = 1 << 30;
 
-/// Aligned: otherwise one in four entries crosses two cache lines, and only the first is
+/// Aligned: otherwise one entry in four would cross two cache lines, and only the first line is
 /// prefetched.
 #[derive(Clone, Copy)]
 #[repr(align(32))]
@@ -45,8 +45,8 @@ impl<T> Taken<T> {
 /// See the file.
 pub(crate) struct Entries<T> {
     entries: Vec<Entry<T>>,
-    /// Unused entries, the last used one on top, because it is still in the cache. A chain would
-    /// need one memory access for each step.
+    /// Unused entries, the last used one on top, because it is still in the cache. A linked list
+    /// would need a memory access for each step.
     free: Vec<u32>,
     capacity: usize,
 }
@@ -87,8 +87,8 @@ impl<T: Copy> Entries<T> {
         queue.waiting.add(amount);
     }
 
-    /// Takes out the entry that a queue has at its head, but leaves the queue's own account to the
-    /// caller. Returns the entry behind it, too.
+    /// Removes the entry at the head of a queue; the caller updates the queue's own counts. Also
+    /// returns the entry behind it.
     #[inline]
     pub(crate) fn take(&mut self, index: u32) -> Option<(Taken<T>, u32)> {
         let &Entry { packet, since_ns, length, next, frames } = self.entries.get(index as usize)?;
@@ -97,7 +97,7 @@ impl<T: Copy> Entries<T> {
         Some((Taken { packet, since_ns, length, frames, ecn, mark }, next))
     }
 
-    /// Takes out the packet that waits longest.
+    /// Removes the packet that has waited longest.
     #[inline]
     pub(crate) fn pop(&mut self, queue: &mut Node) -> Option<Taken<T>> {
         let (taken, next) = self.take(queue.first)?;
@@ -115,7 +115,7 @@ impl<T: Copy> Entries<T> {
         self.entries.get(index as usize).map_or(NONE, |entry| entry.next)
     }
 
-    /// Fetches an entry that will be taken soon.
+    /// Prefetches an entry that will be removed soon.
     #[inline]
     pub(crate) fn prefetch(&self, index: u32) {
         if let Some(entry) = self.entries.get(index as usize) {

@@ -1,5 +1,5 @@
-//! The tree's nodes: port, schedulers, slices, routers and queues are all one kind of record of one
-//! cache line, so that a packet uses one line at each level.
+//! The tree's nodes. Port, schedulers, slices, routers and queues have the same record of one cache
+//! line, so a packet uses one line at each level.
 
 /// No node, no entry.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -41,9 +41,9 @@ impl Level {
 pub(crate) enum State {
     /// Nothing under it may be sent.
     Idle,
-    /// In its parent's list, waiting for its turn.
+    /// The node is in its parent's list and waits for its turn.
     Ready,
-    /// Not in the list, waiting for its cap.
+    /// The node is not in the list and waits for its cap.
     Capped,
 }
 
@@ -62,8 +62,8 @@ pub(crate) const ASSURED: u8 = 32;
 /// All of a queue's policies.
 pub(crate) const POLICIES: u8 = HEAD | RED | CODEL;
 
-/// Packets, and above them their bytes: one word, so that each arrival or departure costs each class
-/// above it one addition.
+/// Packets in the lower half, their bytes in the upper half of one word. So each arrival or
+/// departure needs one addition in each class above it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Amount(pub(crate) u64);
 
@@ -100,19 +100,19 @@ impl Amount {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Node {
-    /// The waiting bytes in or under it; more than 4 GiB are refused.
+    /// The waiting bytes in or under the node; more than 4 GiB are refused.
     pub(crate) waiting: Amount,
     /// Neighbours in the cyclic list in which the node is.
     pub(crate) next: u32,
     pub(crate) prev: u32,
     pub(crate) parent: u32,
-    /// The rest of its turn. Negative if the last packet was longer than the rest: the next turn is
-    /// charged.
+    /// The rest of its turn. It is negative if the last packet was longer than the rest: then the
+    /// next turn is charged.
     pub(crate) deficit: i32,
     /// In a queue, the oldest entry; in a class, the next child with a guarantee.
     pub(crate) first: u32,
-    /// Of a queue, the newest entry; of a class, whose turn it is by weight among all that are
-    /// ready.
+    /// In a queue, the newest entry; in a class, the child whose turn it is by weight among all
+    /// that are ready.
     pub(crate) second: u32,
     pub(crate) packet_limit: u32,
     pub(crate) byte_limit: u32,
@@ -155,14 +155,14 @@ impl Node {
         }
     }
 
-    /// Whether packets under it may be sent.
+    /// Whether packets under the node may be sent.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         self.second != NONE
     }
 
-    /// Notes a new maximum of waiting packets. It is enough to call it before a packet leaves: only
-    /// then can it be a maximum. Returns whether it is one.
+    /// Records a new maximum of waiting packets. A call before each departure is enough: only then
+    /// can it be a maximum. Returns whether it is one.
     #[inline]
     pub(crate) fn note_peak(&mut self) -> bool {
         let (packets, bytes) = (self.waiting.packets(), self.waiting.bytes());
@@ -174,12 +174,12 @@ impl Node {
         is_higher
     }
 
-    /// Its peaks in the form of the statistics.
+    /// The node's maxima in the form of the statistics.
     pub(crate) fn peak(&self) -> u64 {
         Amount::of(self.peak_packets, self.peak_bytes).0
     }
 
-    /// Whether a packet more would be too many.
+    /// Whether one more packet would exceed the limit.
     #[inline]
     pub(crate) fn is_full(&self, length: u32) -> bool {
         self.waiting.packets() >= self.packet_limit || self.is_full_of_bytes(length)
@@ -200,7 +200,7 @@ pub(crate) trait Nodes {
     /// Puts an idle node at the end of its parent's list.
     fn link(&mut self, node: u32);
 
-    /// Takes a node that is ready out of its parent's list.
+    /// Removes a node that is ready from its parent's list.
     fn unlink(&mut self, node: u32);
 
     /// The bytes of a node's turn: at most 16384 times 65535, below 2^30.

@@ -1,12 +1,12 @@
-//! The order in which a class's children joined its list. So the tree knows the next children
+//! The order in which a class's children joined its list. With it the tree knows the next children
 //! without following the list, where each step might wait for memory.
 //!
-//! A hint: it may name a child that has left the list since. Only prefetching depends on it.
+//! It is a hint: it may name a child that has left the list since. Only prefetching depends on it.
 
 use crate::node::Node;
 
 /// With fewer children, turns are so rare in large trees that prefetched memory has left the cache
-/// by then, so the order costs more than it saves.
+/// by then. The order would cost more than it saves.
 const MANY: u32 = 64;
 
 /// The order of one class. Small trees have none.
@@ -32,7 +32,7 @@ impl Order {
         place as usize & self.ring.len().wrapping_sub(1)
     }
 
-    /// Appends a node, if `goes`. Without a branch, as lengths are random.
+    /// Appends a node if `goes` is set. There is no branch, because packet lengths are random.
     #[inline]
     pub(crate) fn append(&mut self, index: u32, node: &mut Node, goes: bool) {
         let slot = self.slot(self.tail);
@@ -43,14 +43,14 @@ impl Order {
         }
     }
 
-    /// The node this many places after this one; `None` if there is none, or if it is unknown.
+    /// The node `places` places after this one; `None` if it does not exist or is unknown.
     #[inline]
     pub(crate) fn behind(&self, node: &Node, places: u32) -> Option<u32> {
         let is_there = self.tail.wrapping_sub(node.place) > places;
         is_there.then(|| self.ring.get(self.slot(node.place.wrapping_add(places))).copied())?
     }
 
-    /// The same, where `behind` has named a node at least as many places behind.
+    /// The same, if `behind` has already named a node at least as many places behind.
     #[inline]
     pub(crate) fn at(&self, node: &Node, places: u32) -> u32 {
         self.ring[self.slot(node.place.wrapping_add(places))]
@@ -64,7 +64,7 @@ impl Order {
         }
     }
 
-    /// Fetches the place at the end of the line.
+    /// Prefetches the place at the end of the order.
     #[inline]
     pub(crate) fn fetch_end(&self) {
         if let Some(slot) = self.ring.get(self.slot(self.tail)) {

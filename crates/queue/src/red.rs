@@ -17,7 +17,7 @@ pub(crate) enum Verdict {
 pub(crate) struct RedState {
     pub(crate) settings: Red,
     mean_bytes: f64,
-    /// Packets since the last one dropped or marked, so that they are spread evenly.
+    /// Packets since the last one that was dropped or marked, so that these are spread evenly.
     since: u32,
     /// When the queue became empty.
     idle_ns: Option<u64>,
@@ -34,7 +34,7 @@ impl RedState {
         self.idle_ns = Some(now_ns);
     }
 
-    /// Judges a packet that finds `bytes` waiting.
+    /// Judges a packet that arrives while `bytes` bytes wait.
     pub(crate) fn judge(&mut self, now_ns: u64, bytes: u64, ecn: bool) -> Verdict {
         let Red { min_bytes, max_bytes, probability, shift, packet_ns, .. } = self.settings;
         let weight = 0.5f64.powi(i32::from(shift.min(30)));
@@ -55,7 +55,7 @@ impl RedState {
         } else {
             probability * (self.mean_bytes - min) / (max - min).max(1.0)
         };
-        // Section 4 of the paper: evenly between 1 and 1/chance packets apart.
+        // Section 4 of the paper: distances are uniform between 1 and 1/chance packets.
         let spread = chance / (1.0 - f64::from(self.since) * chance).max(chance);
         self.since += 1;
         if !self.random.happens(spread) {
@@ -79,7 +79,7 @@ mod tests {
         ecn: false,
     };
 
-    /// Part of packets that do not pass at a constant length.
+    /// The fraction of packets that do not pass at a constant length.
     fn part(settings: Red, bytes: u64, ecn: bool, counted: Verdict) -> f64 {
         let mut red = RedState::new(settings, 1);
         (0..20_000).for_each(|_| {
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_slope_is_the_one_that_is_set() {
-        // Spread evenly, every 1/p-th on average of 1 and 1/p: twice the chance, about.
+        // Distances are uniform between 1 and 1/p, so about twice the chance is marked.
         let table =
             [(9_000, 0.0, 0.0), (20_000, 0.09, 0.11), (29_900, 0.17, 0.2), (60_000, 1.0, 1.0)];
         for (bytes, least, most) in table {
@@ -115,7 +115,7 @@ mod tests {
             red.judge(0, 25_000, false);
         });
         red.idle(0);
-        // 512 packets' time: by a factor of e.
+        // After the time of 512 packets the mean has changed by a factor of e.
         red.judge(512 * 12_000, 0, false);
         assert!((9_000.0..9_400.0).contains(&red.mean_bytes), "{}", red.mean_bytes);
     }

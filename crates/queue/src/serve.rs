@@ -1,4 +1,4 @@
-//! Whose turn it is, level by level, and its result.
+//! Finds whose turn it is, level by level, and takes its packets.
 
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicU64;
@@ -12,8 +12,8 @@ use crate::standing::{Shape, Standing};
 use crate::statistics::{BYTES, Cause, Counters, Hot, PACKETS, PEAK, WAITING, add, set, waited};
 use crate::tree::PolicyState;
 
-/// Number of turns ahead for which a node is prefetched, if its class has an order: 6, 12 and 16
-/// are no better.
+/// Number of turns ahead for which a node is prefetched, if its class has an order; 6, 12 and 16
+/// are no faster.
 const FAR: u32 = 8;
 
 /// The parts of the tree that a visit needs.
@@ -30,12 +30,12 @@ pub(crate) struct Visit<'a, T, F> {
 }
 
 /// A level of the tree, from which the level above takes packets. The compiler makes separate code
-/// for each, so that repeated branches of one do not confuse the predictions of another.
+/// for each level. So branches of one level do not disturb the predictions of another.
 trait Level {
     const IS_QUEUE: bool;
 
     /// Takes `allowed` bytes, which the last packet may exceed, from under a node that has work.
-    /// The children are settled when it returns; the node itself is not.
+    /// When it returns, the children are settled, but the node itself is not.
     fn serve<T: Copy, F: FnMut(T, Cause)>(
         visit: &mut Visit<'_, T, F>,
         node: u32,
@@ -112,7 +112,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         root.has_work() && (root.flags & CAP == 0 || shapes[ROOT as usize].cap.is_open(self.now_ns))
     }
 
-    /// Takes the packets of one visit out of the tree. Returns its bytes.
+    /// Takes the packets of one visit out of the tree. Returns the number of their bytes.
     pub(crate) fn turn(&mut self, budget: u32) -> u32 {
         let mut allowed = budget;
         let is_capped = self.standing.nodes.at(ROOT).flags & CAP != 0;
@@ -143,7 +143,8 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         (child, if is_alone { allowed } else { allowed.min(deficit.unsigned_abs()) })
     }
 
-    /// The same where the first is capped, or charged for packets that were longer than its turn.
+    /// The same if the first child is capped, or is charged for packets that were longer than its
+    /// turn.
     #[inline(never)]
     fn pick_other(&mut self, class: u32, mut allowed: u32) -> (u32, u32) {
         let mut child = self.standing.nodes.at(class).second;
@@ -163,12 +164,12 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
     #[inline(never)]
     fn pick_assured(&self, child: u32, allowed: u32) -> (u32, u32) {
         let Shape { next, guarantee, .. } = &self.standing.shapes[child as usize];
-        // Packet by packet, so that no guarantee waits for another's burst.
+        // One packet at a time, so that no guarantee waits for another's burst.
         let tokens = if *next == child { guarantee.tokens(self.now_ns) } else { 1 };
         (child, self.capped(child, allowed.min(tokens)))
     }
 
-    /// How many of the bytes the child's cap permits.
+    /// The number of these bytes that the child's cap permits.
     fn capped(&self, child: u32, allowed: u32) -> u32 {
         if self.standing.nodes.at(child).flags & CAP == 0 {
             return allowed;
@@ -176,7 +177,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         allowed.min(self.standing.shapes[child as usize].cap.tokens(self.now_ns))
     }
 
-    /// Prefetches the memory of siblings with the next turns, each part once the former one is
+    /// Prefetches the memory of siblings whose turns come next, each part once the former part is
     /// there: the node, then its target, then the next packets.
     #[inline(always)]
     fn fetch_ahead(&self, class: u32, node: u32, is_queue: bool) {
@@ -202,7 +203,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
             if let Some(order) = orders.get(later as usize) {
                 europa_pool::prefetch(order);
             }
-            // A class's order is read from the position of its first child.
+            // In a class with an order, positions count from the class's first child.
             let soon = behind(2).second;
             if let Some(order) = orders.get(soon as usize)
                 && let Some(first) = nodes.get(nodes.at(soon).second as usize)
@@ -212,8 +213,8 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         }
     }
 
-    /// The same along the list, if there is no order: the node three turns ahead, its target two
-    /// turns ahead.
+    /// The same along the list, if the class has no order: the node three turns ahead, its target
+    /// two turns ahead.
     #[inline]
     fn fetch_near(&self, this: &Node, is_queue: bool) {
         let Standing { nodes, .. } = &self.standing;
@@ -230,7 +231,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         }
     }
 
-    /// Fetches a node and its counters.
+    /// Prefetches a node and its counters.
     #[inline]
     fn fetch(&self, node: u32) {
         if let (Some(this), Some(hot)) =
@@ -241,7 +242,8 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         }
     }
 
-    /// Prefetches the first packet of a router's next visit, if that continues with the same queue.
+    /// Prefetches the first packet of a router's next visit, if that visit continues with the same
+    /// queue.
     #[inline]
     fn fetch_first(&self, router: u32) {
         let Standing { nodes, .. } = &self.standing;
@@ -288,7 +290,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         count_up(self.standing.nodes, self.words, queue, |counters| counters.marked());
     }
 
-    /// The same of a queue with controlled delay.
+    /// The same for a queue with controlled delay.
     #[inline(never)]
     fn take_controlled(&mut self, queue: u32, allowed: u32) -> Amount {
         let mut turn = Amount::default();
@@ -321,7 +323,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
     fn count(&mut self, node: u32, turn: Amount, is_queue: bool) {
         let hot = &self.hot[node as usize];
         let node = self.standing.nodes.at_mut(node);
-        // A queue's was noted when its turn began, and its length is known.
+        // The maximum of a queue was recorded when its turn began.
         if !is_queue {
             if node.note_peak() {
                 set(&hot[PEAK], node.peak());
@@ -348,10 +350,10 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
             self.settle_emptied(class, node, turn, is_queue);
             return;
         }
-        // A child without siblings needs no limit.
+        // A child without siblings needs no turn limit.
         if this.next != node {
-            // No jump: whether the turn is over is as random as lengths are. Nothing overflows, as a
-            // turn exceeds the rest of it by a packet at most.
+            // There is no branch: whether the turn is over is as random as packet lengths. Nothing
+            // overflows, because a turn exceeds its rest by a packet at most.
             let left = this.deficit.wrapping_sub_unsigned(turn.bytes());
             let is_over = left <= 0;
             let turn = unit * u32::from(this.weight);
@@ -364,7 +366,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         }
     }
 
-    /// The same for a node without rates that has nothing left: it was the first in line.
+    /// The same for a node without rates that has no packets left: it was the first in the list.
     #[inline]
     fn settle_emptied(&mut self, class: u32, node: u32, turn: Amount, is_queue: bool) {
         let nodes = &mut *self.standing.nodes;
@@ -404,7 +406,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
             if is_queue && flags & (RED | CODEL) != 0 {
                 self.has_emptied(node);
             }
-            // Only this node: the one above is handled next.
+            // Only this node is handled here: the node above is handled next.
             self.standing.stand_aside(node);
             return;
         }

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Nodes of a port's tree in the switch: its one scheduler, slices, routers and queues together.
-/// The checks of configurations count against the same number.
+/// Most nodes of a port's tree in the switch: schedulers, slices, routers and queues together. The
+/// checks of configurations use the same number.
 pub const PORT_NODES: u32 = 2 * 65_536 + 4096;
 
 /// A tree's sizes, fixed when it is made.
@@ -11,15 +11,15 @@ pub const PORT_NODES: u32 = 2 * 65_536 + 4096;
 pub struct Settings {
     /// Most schedulers, slices, routers and queues together; at most 2^20 - 2.
     pub nodes: u32,
-    /// Most packets that wait at a time.
+    /// Most packets that wait at the same time.
     pub packets: u32,
-    /// The turn of the lightest of several children; within 64 to 16384. Use the longest packet of
-    /// the port: a packet k times as long takes k turns.
+    /// The turn of the lightest child, within 64 to 16384 bytes. Use the longest packet of the
+    /// port: a packet k times as long takes k turns.
     pub quantum_bytes: u32,
 }
 
 impl Settings {
-    /// Room for this many queues, as many classes and 4096 more, and this many packets.
+    /// Sizes for this many queues, as many classes and 4096 more, and this many packets.
     pub fn new(queues: u32, packets: u32) -> Self {
         Self { nodes: queues.saturating_mul(2).saturating_add(4096), packets, quantum_bytes: 1514 }
     }
@@ -30,14 +30,14 @@ impl Settings {
 pub struct Rate {
     /// Bits a second; at least 8.
     pub bits: u64,
-    /// Depth of the token bucket. The rate is reached only if this is at least the rate's bytes
-    /// between two calls of `dequeue`, and during the turns of others; the last packet may overdraw
-    /// it.
+    /// Depth of the token bucket. The rate is reached only if the depth is at least the rate's
+    /// bytes between two calls of `dequeue`, and during the turns of others. The last packet may
+    /// overdraw it.
     pub burst_bytes: u64,
 }
 
 impl Rate {
-    /// A rate that holds over `burst_us` microseconds.
+    /// A rate with a burst of `burst_us` microseconds.
     pub fn over(bits: u64, burst_us: u64) -> Self {
         let burst = u128::from(bits) * u128::from(burst_us) / 8_000_000;
         Self { bits, burst_bytes: u64::try_from(burst).unwrap_or(u64::MAX) }
@@ -47,18 +47,18 @@ impl Rate {
 /// A child's share of its parent's rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// Share of the rest after all guarantees, in proportion to its siblings' weights. 0 counts as
-    /// 1.
+    /// Share of what remains after all guarantees, in proportion to its siblings' weights. 0 counts
+    /// as 1.
     pub weight: u16,
-    /// Bytes that are served before the weights apply. The caller makes sure that the guarantees of
+    /// Rate that is served before the weights apply. The caller makes sure that the guarantees of
     /// the children fit into their parent's assured rate.
     pub guarantee: Option<Rate>,
-    /// The highest rate, also while no other child sends.
+    /// The highest rate, even while no other child sends.
     pub cap: Option<Rate>,
 }
 
 impl Share {
-    /// A part without guarantee or cap.
+    /// A share without guarantee or cap.
     pub const fn weight(weight: u16) -> Self {
         Self { weight, guarantee: None, cap: None }
     }
@@ -78,7 +78,7 @@ impl Share {
     }
 }
 
-/// Most that may wait in a queue, or in all queues of a class.
+/// Most packets and bytes that may wait in a queue, or in all queues of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
     /// Packets.
@@ -88,7 +88,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// As much as the tree's room, up to 4 GiB.
+    /// As much as the tree has room for, up to 4 GiB.
     pub const NONE: Self = Self { packets: u32::MAX, bytes: u32::MAX };
 }
 
@@ -100,9 +100,9 @@ pub enum Policy {
     Tail,
     /// The oldest packets, to make room for the arriving one.
     Head,
-    /// Arriving packets, the more likely the longer the average queue.
+    /// Arriving packets; the probability grows with the average length of the queue.
     Red(Red),
-    /// Packets that leave after all of them have waited too long for a while.
+    /// Packets that leave, if all packets have waited too long for some time.
     Codel(Codel),
 }
 
@@ -119,7 +119,7 @@ pub struct Red {
     pub probability: f64,
     /// Each packet moves the mean by 2^-shift of its distance from the length.
     pub shift: u8,
-    /// The port's time for a typical packet: while no packet waits, the mean shrinks as if such
+    /// The port's time for a typical packet. While no packet waits, the mean shrinks as if such
     /// packets arrived.
     pub packet_ns: u64,
     /// Mark packets with ECN instead of dropping them, up to `max_bytes`.
@@ -131,7 +131,7 @@ pub struct Red {
 pub struct Codel {
     /// A waiting time that is fine.
     pub target_ns: u64,
-    /// Time for which all packets may wait longer before one is dropped.
+    /// CoDel's interval: if all packets wait longer than the target for this time, one is dropped.
     pub interval_ns: u64,
     /// Mark packets with ECN instead of dropping them.
     pub ecn: bool,
@@ -151,6 +151,6 @@ pub struct QueueSettings {
     pub share: Share,
     /// Limit of waiting packets.
     pub limit: Limit,
-    /// The packets that are dropped at this limit.
+    /// The policy that chooses the packets to drop.
     pub policy: Policy,
 }

@@ -1,4 +1,4 @@
-//! Lists of nodes with work: which nodes are in their parents' lists, and which wait for their
+//! Lists of nodes with work: nodes that are in their parents' lists, and nodes that wait for their
 //! rates.
 
 use crate::bucket::Bucket;
@@ -16,7 +16,7 @@ pub(crate) struct Shape {
     pub(crate) prev: u32,
 }
 
-/// The part of a tree that takes packets.
+/// The part of the tree that packets change.
 pub(crate) struct Standing<'a> {
     pub(crate) nodes: &'a mut [Node],
     pub(crate) shapes: &'a mut [Shape],
@@ -65,7 +65,8 @@ impl Standing<'_> {
         (shape.prev, shape.next) = (prev, next);
     }
 
-    /// Ends that; it has kept its place among the siblings that share by weight.
+    /// Ends the node's guaranteed turns. The node has kept its place among the siblings that share
+    /// by weight.
     pub(crate) fn forgo(&mut self, node: u32) {
         self.nodes.at_mut(node).flags &= !ASSURED;
         let Shape { next, prev, .. } = self.shapes[node as usize];
@@ -82,7 +83,7 @@ impl Standing<'_> {
         self.shapes[next as usize].prev = prev;
     }
 
-    /// Takes a node out of all lists and stops its timer.
+    /// Removes a node from all lists and stops its timer.
     #[inline]
     pub(crate) fn stand_aside(&mut self, node: u32) {
         let Node { flags, state, .. } = *self.nodes.at(node);
@@ -100,7 +101,7 @@ impl Standing<'_> {
         this.deficit = this.deficit.min(0);
     }
 
-    /// Lists a node that has got work, and with it all nodes above that had none.
+    /// Adds a node that has got work to its list, and with it all nodes above that had none.
     pub(crate) fn activate(&mut self, mut node: u32) {
         while node != ROOT {
             let &Node { state, flags, parent, .. } = self.nodes.at(node);
@@ -116,7 +117,7 @@ impl Standing<'_> {
         }
     }
 
-    /// Lists a node with a cap. Returns whether it is in its parent's list now.
+    /// Adds a node with a cap to its list. Returns whether it is in its parent's list now.
     #[inline(never)]
     fn activate_shaped(&mut self, node: u32, flags: u8) -> bool {
         let shape = &mut self.shapes[node as usize];
@@ -146,7 +147,7 @@ impl Standing<'_> {
         self.goes(node, true);
     }
 
-    /// Notes that a node moves to the end of its parent's list, if `goes`.
+    /// Records that a node moves to the end of its parent's list, if `goes` is set.
     #[inline]
     pub(crate) fn goes(&mut self, node: u32, goes: bool) {
         let this = self.nodes.at_mut(node);
@@ -156,7 +157,7 @@ impl Standing<'_> {
     }
 
     /// Removes a node without work from its list, and with it all nodes above without work. The
-    /// unused part of its turn is lost, an excess remains charged.
+    /// unused part of its turn is lost; an excess remains charged.
     #[inline]
     pub(crate) fn quiet(&mut self, mut node: u32) {
         while node != ROOT && !self.nodes.at(node).has_work() {

@@ -1,8 +1,8 @@
 //! Counters of packets, in memory that other processes may read.
 //!
-//! One thread writes them, with plain stores; a reader that maps them sees each word whole. Of
-//! memory for n nodes ([`WORDS`] each) the first 8 n words are *hot*, 8 for each node at its
-//! [`Id::index`](crate::Id::index), one cache line; the other 32 n are *cold*, 32 for each node in
+//! One thread writes them, with plain stores. A reader that maps them sees each word whole. In
+//! memory for n nodes ([`WORDS`] each) the first 8 n words are *hot*: 8 for each node at its
+//! [`Id::index`](crate::Id::index), one cache line. The other 32 n are *cold*: 32 for each node in
 //! the same order. Layout 2:
 //!
 //! | hot     | content                                                                       |
@@ -22,14 +22,15 @@
 //! | 8 + n   | packets that waited 2^(9+n) ns or more, and less than 2^(10+n), n < 23        |
 //! | 31      | packets that waited 2^32 ns (4.3 s) or more                                   |
 //!
-//! Cold words 8 to 31 are written each 64th time only, as each is a cache line that a packet would
-//! wait for: the count is the word plus the lag of its lowest 8 bits behind the hot ones, as a
-//! signed byte. So the order of reading the two has little effect.
+//! Cold words 8 to 31 are written only every 64th time, because each is a cache line that a packet
+//! would wait for. The hot words contain the lowest 8 bits of each count. The count is the cold
+//! word plus the difference of these bits, as a signed byte. So the order of reading the two has
+//! little effect.
 //!
-//! A class's words are the sums of its queues, also of removed ones, but it has no waiting times: a
-//! reader adds those of the queues. Its hot word 2 is updated when a packet leaves, is dropped from
-//! a head or handed back, but not when one arrives. The same holds for word 3 of all nodes: if word
-//! 2 is larger, that is the maximum. This saves 16 stores a packet.
+//! The words of a class are the sums of its queues, including removed ones. It has no waiting
+//! times: a reader adds those of the queues. Its hot word 2 is updated when a packet leaves, is
+//! dropped from a head or handed back, but not when one arrives. The same holds for word 3 of all
+//! nodes: if word 2 is larger, that is the maximum. This saves 16 stores a packet.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -72,12 +73,12 @@ pub enum Cause {
     Share,
     /// The tree's own room.
     Room,
-    /// The queue does not exist, or no longer. Only the caller counts this.
+    /// The queue does not exist, or no longer exists. Only the caller counts this.
     Gone,
 }
 
 impl Cause {
-    /// All that are counted, in the order of the words.
+    /// All causes that are counted, in the order of the words.
     pub const COUNTED: [Self; 6] =
         [Self::Packets, Self::Bytes, Self::Early, Self::Delay, Self::Share, Self::Room];
 }
@@ -105,12 +106,12 @@ pub struct Statistics {
     pub drops: [u64; 6],
     /// Bytes dropped.
     pub dropped_bytes: u64,
-    /// Packets that left, by how long they waited; see [`bucket_ns`].
+    /// Packets that left, by waiting time; see [`bucket_ns`].
     pub waited: [u64; BUCKETS],
 }
 
 impl Statistics {
-    /// Reads a node's words from `words`, the words of all nodes. Zeros for missing words.
+    /// Reads a node's words from `words`, the words of all nodes. Missing words count as zeros.
     pub fn read(words: &[AtomicU64], index: u32) -> Self {
         let (nodes, index) = (words.len() / WORDS, index as usize);
         let word = |at: usize| words.get(at).map_or(0, |word| word.load(Ordering::Acquire));
@@ -148,8 +149,8 @@ impl Statistics {
         self.drops.iter().sum()
     }
 
-    /// A lower bound of the waiting time of this part of the packets, to within a factor of two; 0
-    /// if none left.
+    /// A lower bound, to within a factor of two, of the waiting time that this part of the packets
+    /// did not exceed; 0 if no packet has left.
     pub fn waited_ns(&self, part: f64) -> u64 {
         let wanted = part * self.waited.iter().sum::<u64>() as f64;
         let mut sum = 0;
@@ -163,7 +164,7 @@ impl Statistics {
     }
 }
 
-/// The time that all packets of a bucket waited less than; `u64::MAX` for the last.
+/// The waiting time that all packets of a bucket are below; `u64::MAX` for the last bucket.
 pub fn bucket_ns(bucket: usize) -> u64 {
     if bucket + 1 < BUCKETS { 1 << (10 + bucket) } else { u64::MAX }
 }
@@ -177,7 +178,7 @@ pub(crate) fn hot(words: &[AtomicU64]) -> &[Hot] {
     words.as_chunks().0
 }
 
-/// There is one writer, so a load and a store suffice.
+/// Only one thread writes, so a load and a store are enough.
 #[inline]
 pub(crate) fn add(word: &AtomicU64, count: u64) {
     word.store(word.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
@@ -198,14 +199,14 @@ pub(crate) fn waited(hot: &Hot, ns: u64) -> Option<u32> {
     let mut counts = word.load(Ordering::Relaxed).wrapping_add(one);
     let count = counts >> shift & 0xff;
     if count == 0 {
-        // The carry must not change the next count.
+        // A carry must not change the next count.
         counts = counts.wrapping_sub(one << 8);
     }
     set(word, counts);
     count.is_multiple_of(LAG).then_some(bucket)
 }
 
-/// The words of one node among all.
+/// The words of one node within the words of all nodes.
 #[derive(Clone, Copy)]
 pub(crate) struct Counters<'a> {
     pub(crate) words: &'a [AtomicU64],

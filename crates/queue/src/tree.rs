@@ -19,7 +19,8 @@ const GENERATION_MASK: u16 = (1 << (32 - INDEX_BITS)) - 1;
 /// A weight has 16 bits.
 const POWERS: usize = 16;
 
-/// Names a node until it is removed; after 4096 further uses of its place it may name another one.
+/// The name of a node until it is removed. After its place has been used 4096 more times, it may
+/// name another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id(u32);
 
@@ -37,10 +38,10 @@ impl Id {
 /// Why a tree is not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The node does not exist, or no longer.
+    /// The node does not exist, or no longer exists.
     #[error("there is no such scheduler, slice, router or queue any more")]
     Gone,
-    /// A node of this kind is not possible there.
+    /// A node of this kind cannot have that parent.
     #[error("found a {found:?} where another level is wanted")]
     Level {
         /// The level of the named node.
@@ -52,7 +53,7 @@ pub enum Error {
         /// The capacity.
         capacity: u32,
     },
-    /// The slice has this queue already.
+    /// The slice already has a queue of this number.
     #[error("the slice has a queue {local} already")]
     Taken {
         /// The queue's number in its slice.
@@ -76,7 +77,7 @@ pub(crate) enum PolicyState {
     Codel(CodelState),
 }
 
-/// The part that no packet touches.
+/// The part of a node that no packet touches.
 struct Kin {
     child: u32,
     next: u32,
@@ -89,8 +90,8 @@ struct Kin {
     queues: Vec<u32>,
 }
 
-/// One port's queues. `T` represents a packet; `S` is the memory for statistics, in the layout of
-/// [`Statistics`].
+/// The queues of one port. `T` represents a packet; `S` is the memory for statistics, in the layout
+/// of [`Statistics`].
 pub struct Tree<T, S = Box<[AtomicU64]>> {
     pub(crate) nodes: Vec<Node>,
     pub(crate) shapes: Vec<Shape>,
@@ -100,8 +101,8 @@ pub struct Tree<T, S = Box<[AtomicU64]>> {
     pub(crate) policies: Vec<PolicyState>,
     pub(crate) words: S,
     pub(crate) now_ns: u64,
-    /// Whether a class below the port has or had a limit: without one, a packet need not check
-    /// each.
+    /// Whether a class below the port has or had a limit. If not, a packet need not check each
+    /// class.
     pub(crate) has_limits: bool,
     kin: Vec<Kin>,
     free: Vec<u32>,
@@ -115,7 +116,7 @@ impl<T: Copy> Tree<T> {
         Self::make(settings, words)
     }
 
-    /// Words that a tree's statistics take.
+    /// Number of words of a tree's statistics.
     pub fn words(settings: Settings) -> usize {
         (settings.nodes.min(INDEX_MASK - 1) as usize + 1) * WORDS
     }
@@ -125,7 +126,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// An empty tree with counters in `words`.
     ///
     /// # Errors
-    /// There are fewer than [`Tree::words`].
+    /// There are fewer words than [`Tree::words`].
     pub fn with_words(settings: Settings, words: S) -> Result<Self, Error> {
         let (wanted, found) = (Tree::<T>::words(settings), words.as_ref().len());
         if found < wanted {
@@ -197,7 +198,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         node
     }
 
-    /// The part with the lists of nodes with work.
+    /// The part with the lists of nodes that have work.
     #[inline]
     pub(crate) fn standing(&mut self) -> Standing<'_> {
         let Self { nodes, shapes, wheel, orders, now_ns, .. } = self;
@@ -257,7 +258,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// Adds a scheduler to the port, a slice to a scheduler, or a router to a slice.
     ///
     /// # Errors
-    /// The parent has been removed, or is a router or queue; or there is no room.
+    /// The parent has been removed, or is a router or queue; or the tree is full.
     pub fn add_class(&mut self, parent: Id, share: Share, limit: Limit) -> Result<Id, Error> {
         match self.level(parent)? {
             found @ (Level::Router | Level::Queue) => Err(Error::Level { found }),
@@ -268,7 +269,8 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// Adds a queue to a router; `local` is its number in the slice.
     ///
     /// # Errors
-    /// The router has been removed or is no router, the slice has that queue, or there is no room.
+    /// The router has been removed or is no router, the slice already has that queue, or the tree
+    /// is full.
     pub fn add_queue(
         &mut self,
         router: Id,
@@ -290,10 +292,10 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         Ok(id)
     }
 
-    /// Adds a queue without a number in the slice: only the holder of its id can use it.
+    /// Adds a queue without a number in the slice: only the owner of its id can use it.
     ///
     /// # Errors
-    /// The router has been removed or is no router, or there is no room.
+    /// The router has been removed or is no router, or the tree is full.
     pub fn add_unnumbered(&mut self, router: Id, settings: QueueSettings) -> Result<Id, Error> {
         self.parent(router, Level::Router)?;
         let (node, _) = self.add(router, settings.share, settings.limit)?;
@@ -301,7 +303,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         Ok(self.id(node))
     }
 
-    /// The parent of a node of this level.
+    /// The parent of a node at this level.
     fn parent(&self, id: Id, level: Level) -> Result<u32, Error> {
         let node = self.nodes.at(self.get(id)?);
         if node.level == level { Ok(node.parent) } else { Err(Error::Level { found: node.level }) }
@@ -312,7 +314,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         queues.get(usize::from(local)).copied().filter(|node| *node != NONE)
     }
 
-    /// A slice's queue by its number in the slice; no number names another slice's.
+    /// A slice's queue by its number in the slice. No number names a queue of another slice.
     pub fn queue(&self, slice: Id, local: u16) -> Option<Id> {
         self.local(self.find(slice)?, local).map(|node| self.id(node))
     }
@@ -328,7 +330,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// Removes a node and all below it, and hands back the packets that waited there.
     ///
     /// # Errors
-    /// It has been removed, or is the port.
+    /// The node has been removed, or is the port.
     pub fn remove(&mut self, id: Id, mut handed_back: impl FnMut(T)) -> Result<(), Error> {
         let node = self.get(id)?;
         if node == ROOT {
@@ -404,7 +406,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         count_up(&self.nodes, self.words.as_ref(), queue, |counters| counters.handed_back());
     }
 
-    /// Counts a child's weight in or out, so that the lightest gets a whole quantum in a turn, and
+    /// Adds or removes a child's weight. So the lightest child gets a whole quantum in a turn, and
     /// at most two.
     pub(crate) fn count_weight(&mut self, node: u32, change: i32) {
         let &Node { parent, weight, .. } = self.nodes.at(node);

@@ -1,6 +1,6 @@
 //! The nodes to check, by time: a hierarchical timing wheel (Varghese and Lauck 1987) of six levels
-//! of 64 slots, with ticks of 1024 ns. Setting and clearing a timer costs two list changes; a timer
-//! moves down at most five times before it is due.
+//! of 64 slots, with ticks of 1024 ns. Setting and clearing a timer costs two list changes each. A
+//! timer moves down at most five times before it is due.
 
 use crate::node::NONE;
 
@@ -8,7 +8,7 @@ const TICK_SHIFT: u32 = 10;
 const LEVELS: usize = 6;
 const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
-/// Later timers are looked at after this many ticks, 19 hours, and set again.
+/// Later timers are checked after this many ticks, 19 hours, and set again.
 const HORIZON: u64 = 1 << (SLOT_BITS * LEVELS as u32);
 const OFF: u16 = u16::MAX;
 
@@ -25,7 +25,7 @@ const IDLE: Timer = Timer { next: NONE, prev: NONE, tick: 0, place: OFF };
 
 /// One timer for each node.
 pub(crate) struct Wheel {
-    /// No timer is set for before this tick.
+    /// No timer is set to a time before this tick.
     tick: u64,
     /// No slot with timers begins before this tick.
     earliest: u64,
@@ -46,9 +46,10 @@ impl Wheel {
         self.timers.push(IDLE);
     }
 
-    /// Sets a node's timer, unless it is set for earlier already.
+    /// Sets a node's timer, unless it is already set to an earlier time.
     pub(crate) fn set(&mut self, node: u32, due_ns: u64) {
-        // Never early; and in the future, so that a caller that sets it again makes progress.
+        // The timer is never early. It lies in the future, so that a caller that sets it again
+        // makes progress.
         let tick = due_ns.div_ceil(1 << TICK_SHIFT).max(self.tick + 1);
         let timer = self.timers[node as usize];
         if timer.place != OFF {
@@ -63,7 +64,7 @@ impl Wheel {
     fn place(&mut self, node: u32, tick: u64) {
         let tick = if tick ^ self.tick < HORIZON { tick } else { self.tick | (HORIZON - 1) };
         // A slot of a level differs from the present time in that level's bits, and in no higher
-        // ones.
+        // bits.
         let differs = (tick ^ self.tick) | 1;
         let level = ((63 - differs.leading_zeros()) / SLOT_BITS) as usize;
         let slot = (tick >> (SLOT_BITS * level as u32)) as usize % SLOTS;
@@ -102,7 +103,7 @@ impl Wheel {
 
     /// The first slot with timers, and the tick at which it begins.
     fn first(&self) -> Option<(usize, u64)> {
-        // Each timer on a lower level is due before all on a higher.
+        // Each timer on a lower level is due before all timers on a higher level.
         let level = self.busy.iter().position(|busy| *busy != 0)?;
         let slot = u64::from(self.busy[level].trailing_zeros());
         let shift = SLOT_BITS * level as u32;
@@ -110,12 +111,12 @@ impl Wheel {
         Some((level * SLOTS + slot as usize, above | slot << shift))
     }
 
-    /// When to call [`Self::pop`] next: not after the first timer is due.
+    /// The time for the next call of [`Self::pop`]: not after the first timer is due.
     pub(crate) fn next_ns(&self) -> Option<u64> {
         self.first().map(|(_, tick)| tick << TICK_SHIFT)
     }
 
-    /// Takes out a timer that is due at `now_ns`.
+    /// Removes and returns a node whose timer is due at `now_ns`.
     #[inline]
     pub(crate) fn pop(&mut self, now_ns: u64) -> Option<u32> {
         let now = now_ns >> TICK_SHIFT;

@@ -1,5 +1,5 @@
-//! Random changes and packets against a naive model: order within a queue, limits, and that
-//! every packet comes out, is dropped or is handed back exactly once.
+//! Compares random changes and packets with a simple model: order within a queue, and limits. Every
+//! packet leaves, is dropped or is handed back exactly once.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -13,7 +13,7 @@ enum Step {
     AddClass(usize, Share),
     AddQueue(usize, u16, QueueSettings),
     Remove(usize),
-    /// Hands back every serial number that this divides.
+    /// Hands back every packet whose serial number this divides.
     Retain(u32),
     SetShare(usize, Share),
     SetQueue(usize, QueueSettings),
@@ -80,10 +80,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The plainest queue manager: the waiting packets of each queue.
+/// The simplest queue manager: the waiting packets of each queue.
 #[derive(Default)]
 struct Model {
-    /// All nodes ever made, with parents and settings of queues.
+    /// All nodes ever made, with their parents and the settings of queues.
     nodes: Vec<(Id, Id)>,
     queues: HashMap<Id, (QueueSettings, VecDeque<(u32, u32)>)>,
     gone: HashSet<Id>,
@@ -95,7 +95,7 @@ const ROOM: usize = 60;
 
 impl Model {
     fn pick(&self, at: usize) -> Id {
-        // The newest first, so that each level has work.
+        // The newest nodes come first, so that each level has work.
         let nodes = &self.nodes[self.nodes.len().saturating_sub(12)..];
         nodes.get(at % nodes.len().max(1)).map_or(Id::PORT, |(id, _)| *id)
     }
@@ -123,7 +123,7 @@ impl Model {
     }
 }
 
-/// Takes out, and compares with the model. Returns how many left or were dropped.
+/// Removes packets, and compares them with the model. Returns how many left or were dropped.
 fn dequeue(
     tree: &mut Tree<(Id, u32)>,
     model: &mut Model,
@@ -141,7 +141,7 @@ fn dequeue(
     prop_assert!(out.len() <= room);
     let last = out.last().map_or(0, |due| u64::from(due.length));
     prop_assert!(bytes == 0 || bytes - last < budget);
-    // A queue's packets leave in order; drops are in the same order.
+    // A queue's packets leave in order; drops have the same order.
     let mut leave: HashMap<Id, Vec<u32>> = HashMap::new();
     for due in &out {
         prop_assert!(due.is_from(due.packet.0));
@@ -294,7 +294,7 @@ fn enqueue(
     let first: Vec<u32> = queue.iter().map(|(serial, _)| *serial).collect();
     let own = dropped.iter().filter(|(gone, _)| gone == serial).count();
     prop_assert_eq!(own, usize::from(!waits));
-    // From the head, in order, of this queue only.
+    // Drops from the head come in order, and from this queue only.
     for (at, (gone, _)) in dropped.iter().filter(|(gone, _)| gone != serial).enumerate() {
         prop_assert_eq!(first.get(at), Some(gone));
         queue.pop_front();

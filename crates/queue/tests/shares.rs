@@ -1,4 +1,4 @@
-//! Shares, guarantees and caps against ideal fluid fair queueing, in simulated time.
+//! Compares shares, guarantees and caps with ideal fluid fair queueing, in simulated time.
 
 mod common;
 
@@ -94,7 +94,7 @@ fn a_cap_holds_and_what_it_leaves_goes_to_others() {
             .collect();
         run(&mut tree, &mut sources, 0, SECOND, SECOND);
         let ideal = bits as f64 / 8.0;
-        // The turn of the other child, while its bucket fills; ten times the lightest child's.
+        // The turn of the other child, while its bucket fills: ten times the lightest child's turn.
         let burst = ideal * burst_us as f64 / 1e6 + f64::from(LONGEST) * 11.0;
         let off = sources[0].left as f64 - ideal;
         assert!(off > -ideal * 0.01 && off < burst + ideal * 0.01, "{bits}: {off}");
@@ -135,15 +135,15 @@ fn rates_and_weights_change_while_packets_wait() {
     }
 }
 
-/// A node of a random tree, or a queue if it has no children.
+/// A node of a random tree; it is a queue if it has no children.
 #[derive(Clone, Debug)]
 struct Plan {
     weight: u16,
-    /// Parts of the parent's assured rate.
+    /// Fraction of the parent's assured rate.
     guarantee: Option<f64>,
     /// Part of the port's rate.
     cap: Option<f64>,
-    /// For a queue: part of the port's rate, or always full.
+    /// For a queue: the demand as a fraction of the port's rate; `None` if it is always full.
     demand: Option<f64>,
     children: Vec<Plan>,
 }
@@ -167,7 +167,7 @@ fn plan(levels: u32) -> BoxedStrategy<Plan> {
 }
 
 impl Plan {
-    /// Its demand, as a part of the port's rate.
+    /// The demand that it can use, as a fraction of the port's rate.
     fn usable(&self) -> f64 {
         let below = if self.children.is_empty() {
             self.demand.unwrap_or(1.0)
@@ -177,13 +177,13 @@ impl Plan {
         below.min(self.cap.unwrap_or(1.0))
     }
 
-    /// Its guaranteed part of its parent's rate.
+    /// Its guaranteed rate, given the assured rate of its parent.
     fn sure(&self, parent: f64) -> f64 {
         (self.guarantee.unwrap_or(0.0) * parent).min(self.cap.unwrap_or(1.0))
     }
 
-    /// Shares out as a fluid would: guarantees, and then the rest by weight. Adds each queue's
-    /// share to `queues`.
+    /// Divides the rate as a fluid would: guarantees first, then the rest by weight. Adds each
+    /// queue's share to `queues`.
     fn ideal(&self, rate: f64, sure: f64, queues: &mut Vec<f64>) {
         if self.children.is_empty() {
             queues.push(rate);
@@ -210,7 +210,7 @@ impl Plan {
         }
     }
 
-    /// Makes the same in the tree. `sure` is the parent's assured rate.
+    /// Makes the same nodes in the tree. `sure` is the parent's assured rate.
     fn make(
         &self,
         tree: &mut Tree<common::Packet>,
@@ -222,8 +222,8 @@ impl Plan {
         let rate = |part: f64, us| Rate::over((part * bits) as u64, us);
         let sure = self.sure(sure);
         let guarantee = self.guarantee.filter(|_| sure > 0.0).map(|_| rate(sure, 2_000));
-        // Longer than a round: a queue that waits for its turn longer than its burst lasts loses
-        // part of its cap.
+        // The burst lasts longer than a round: if a queue waits for its turn longer than its burst
+        // lasts, it loses part of its cap.
         let cap = self.cap.map(|part| rate(part, 10_000));
         let share = Share { weight: self.weight, guarantee, cap };
         if self.children.is_empty() {
@@ -241,8 +241,8 @@ impl Plan {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Any tree shares like a fluid model, to within the bound: one per cent, or one of the longest
-    /// turns (weight 19 of at least 1) at each of four levels.
+    /// Any tree shares like a fluid model, to within this bound: one per cent, or one of the
+    /// longest turns (weight 19 of at least 1) at each of four levels.
     #[test]
     fn trees_share_as_a_fluid_does(schedulers in prop::collection::vec(plan(3), 1..3)) {
         let bits = GIGABIT as f64;
@@ -269,8 +269,9 @@ proptest! {
 
 #[test]
 fn turns_do_not_depend_on_the_order_of_arrival() {
-    // Two queues, one gets one long packet at a time, the other is always full of short ones: the
-    // long packets overdraw, and are charged for it although the queue is empty in between.
+    // Of two queues, one gets one long packet at a time, and the other is always full of short
+    // ones. The long packets overdraw, and are charged to their queue although it is empty in
+    // between.
     let (mut tree, routers) = port(2, GIGABIT, &[Share::weight(1)]);
     let mut add = |n| tree.add_queue(routers[0], n, queue(Share::weight(1))).unwrap();
     let (long, short) = (add(0), add(1));

@@ -9,7 +9,7 @@ use europa_queue::{
 
 type Words = Arc<[AtomicU64]>;
 
-/// A tree with one queue, whose words are read beside it.
+/// A tree with one queue, whose words the test reads.
 fn tree(policy: Policy) -> (Tree<u32, Words>, Words, [Id; 4]) {
     let settings = Settings::new(8, 100);
     let words: Words = (0..Tree::<u32>::words(settings)).map(|_| AtomicU64::new(0)).collect();

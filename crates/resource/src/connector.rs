@@ -1,7 +1,8 @@
-//! Repeated connections for processes that may not connect themselves.
+//! Makes connections repeatedly for processes that may not connect themselves.
 //!
-//! A process opens a pair of sockets and hands one over. Its holder sends requests, and a thread of
-//! the first process connects and sends the socket. The thread ends with either of the two.
+//! A process opens a pair of sockets and passes one end to another process. That process sends
+//! requests through its end, and a thread of the first process connects and sends the new socket
+//! back. The thread ends when either end closes.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// The requesting process may be hostile, so there is a pause between two connections.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// An answer; a socket is sent with the first kind.
+/// An answer; the first kind comes with a socket.
 #[derive(Serialize, Deserialize)]
 enum Answer {
     Connected,
@@ -29,13 +30,13 @@ enum Answer {
 /// The end that asks.
 pub struct Connector(Channel<(), Answer>);
 
-/// The reason why there is no connection.
+/// The reason why a connection was not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missed {
-    /// The system refuses it: usually, the path has no listener.
+    /// The system refuses it: usually, no process listens at the path.
     #[error("cannot connect: {}", .0.desc())]
     Refused(Errno),
-    /// The connecting thread has ended. Another one has to be started.
+    /// The connecting thread has ended. Another one must be started.
     #[error("whoever connects for this router has gone")]
     Gone,
 }
@@ -57,7 +58,7 @@ impl Connector {
     /// Takes the answer if it has arrived, without waiting.
     ///
     /// # Errors
-    /// The reason why there is no connection.
+    /// The reason why a connection was not made.
     pub fn answer(&mut self) -> Result<Option<OwnedFd>, Missed> {
         match self.0.try_receive() {
             Ok(None) => Ok(None),

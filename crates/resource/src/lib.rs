@@ -1,7 +1,7 @@
-//! Files and sockets that elements use: their names, and how they are opened.
+//! Files and sockets that elements use: their names, and functions that open them.
 //!
-//! A router's document grants the requests of its elements. Both use the same form for a resource,
-//! so a grant matches exactly one name:
+//! Elements request files and sockets, and a router's document grants them. Both use the same text
+//! for a resource, so a grant matches exactly one name:
 //!
 //! ```text
 //! read: /var/traces/in.pcap          connect: tcp 192.0.2.1:80

@@ -37,9 +37,9 @@ pub enum Access {
 pub struct Socket {
     /// The kind of socket.
     pub kind: Kind,
-    /// Its own address if it listens, otherwise its peer's.
+    /// The socket's own address if it listens, otherwise its peer's.
     pub at: Place,
-    /// Its own address if it connects, unless the system chooses that.
+    /// The socket's own address if it connects, unless the system chooses it.
     pub from: Option<Place>,
 }
 
@@ -54,7 +54,7 @@ pub enum Kind {
     Unix,
     /// Datagrams inside this machine.
     UnixDatagram,
-    /// The protocol that agrees on memory which two processes share for frames.
+    /// A socket of memif, the protocol by which two processes agree on shared memory for frames.
     Memif,
 }
 
@@ -86,7 +86,7 @@ impl Kind {
         ("memif", Kind::Memif),
     ];
 
-    /// Whether it carries a stream of bytes, not datagrams.
+    /// Whether the socket carries a stream of bytes, not datagrams.
     pub fn is_stream(self) -> bool {
         matches!(self, Kind::Tcp | Kind::Unix)
     }
@@ -190,7 +190,7 @@ impl Resource {
         }
     }
 
-    /// Whether it makes memory that is shared with another process.
+    /// Whether using the resource makes memory that is shared with another process.
     pub fn shares_memory(&self) -> bool {
         let (Resource::Listen(socket) | Resource::Connect(socket)) = self else { return false };
         socket.kind == Kind::Memif

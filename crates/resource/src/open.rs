@@ -19,11 +19,11 @@ use nix::sys::socket::{
 use crate::connector;
 use crate::name::{Kind, Place, Resource, Socket};
 
-/// The processes that may connect to a memif's socket: each of them shares its memory.
+/// Permissions of a memif's socket: each process that may connect shares its memory.
 const MEMIF_MODE: u32 = 0o600;
 
 impl Resource {
-    /// Opens it for the caller itself. Sockets do not block afterwards.
+    /// Opens the resource for the caller itself. Sockets do not block afterwards.
     ///
     /// # Errors
     /// The system's error.
@@ -36,9 +36,9 @@ impl Resource {
         }
     }
 
-    /// Opens it for a router, by a process that has more rights and must not wait: files are
-    /// regular ones, and a stream may still be connecting. A file to write is a new one, so a
-    /// process with the old file cannot affect it.
+    /// Opens the resource for a router, in a process that has more rights and must not wait. Files
+    /// must be regular ones, and a stream may still be connecting. A file to write is always a new
+    /// one, so a process with the old file cannot affect it.
     ///
     /// # Errors
     /// The system's error.
@@ -78,7 +78,7 @@ impl Resource {
         }
     }
 
-    /// Removes the file of its socket, if the socket has no server any more.
+    /// Removes the file of the socket, if no server uses the socket any more.
     ///
     /// # Errors
     /// The system's error.
@@ -108,7 +108,7 @@ impl Socket {
             (Kind::Tcp, Place::Inet(address)) => {
                 let listener = TcpListener::bind(address)?;
                 listener.set_nonblocking(true)?;
-                // The connections that it accepts have it too.
+                // Connections that it accepts inherit this option.
                 let _ = setsockopt(&listener, sockopt::TcpNoDelay, &true);
                 Ok(listener.into())
             }
@@ -136,7 +136,7 @@ impl Socket {
         }
     }
 
-    /// A datagram socket to no address at all stays open to all. A memif has a
+    /// A datagram socket without a peer address accepts all peers. A memif has a
     /// [`Connector`](crate::Connector).
     fn connect(&self, wait: bool) -> io::Result<OwnedFd> {
         if let (Kind::Memif, Place::Path(path)) = (self.kind, &self.at) {
@@ -180,7 +180,7 @@ impl Socket {
 /// Accepts the next connection of a listening socket, and returns its peer. It does not block.
 ///
 /// # Errors
-/// The system's error: [`io::ErrorKind::WouldBlock`] if there is none.
+/// The system's error: [`io::ErrorKind::WouldBlock`] if no connection is waiting.
 pub fn accept(listener: &OwnedFd, kind: Kind) -> io::Result<(OwnedFd, Option<IpAddr>)> {
     let listener = listener.try_clone()?;
     if kind.is_local() {

@@ -12,11 +12,11 @@ use crate::grants::Grants;
 pub(crate) struct PoolDevices {
     pub(crate) endpoint: Endpoint,
     interfaces: Vec<Interface>,
-    /// By interface: the interface to the router's own Linux.
+    /// For each interface, the interface to the router's own Linux.
     host: Vec<Option<usize>>,
     /// Whether packets were sent since the switch was last woken.
     pub(crate) sent: bool,
-    /// Whether packets could not be sent in this round: an element may keep the rest.
+    /// Whether packets could not be sent in this round: an element may still hold them.
     pub(crate) blocked: bool,
     /// The descriptors that a graph may take while it is built.
     pub(crate) grants: Grants,

@@ -2,9 +2,9 @@
 //!
 //! The node starts its own binary, which enters the sandbox and executes the owner's program there.
 //! The program contains Europa's router with more elements, and takes the node's orders from the
-//! start. Both may have been built from different versions of Europa: the node's binary puts its
-//! version into the environment, and a program of another version refuses the first order with both
-//! versions.
+//! start. Node and program may have been built from different versions of Europa. So the node's
+//! binary puts its version into the environment, and a program of another version refuses the first
+//! order; the refusal names both versions.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -26,18 +26,18 @@ const PATIENCE_MS: u16 = 10_000;
 /// The environment variable with the version that the node expects.
 const VERSION: &str = "EUROPA_ROUTER";
 
-/// The router that this binary has: versions of Europa, of the orders and of the pool. All but the
-/// first must be equal in a node and its routers.
+/// The versions of Europa, of the orders and of the pool in this binary. All except the first must
+/// be equal in a node and its routers.
 fn version() -> String {
     let package = env!("CARGO_PKG_VERSION");
     format!("{package} (orders {ORDERS_VERSION}, pool {ABI_VERSION})")
 }
 
-/// Becomes the program at `path`, as the process of a router. Returns only if it cannot be
+/// Executes the program at `path` as the process of a router. Returns only if it cannot be
 /// executed.
 ///
 /// # Errors
-/// It cannot be executed. The node has got the reason.
+/// The program cannot be executed. The node has received the reason.
 pub fn become_extended(control: OwnedFd, path: &str) -> Result<(), RouterError> {
     fcntl(&control, F_SETFD(FdFlag::empty()))
         .map_err(|error| RouterError::System { what: "handing over a descriptor", error })?;
@@ -49,7 +49,7 @@ pub fn become_extended(control: OwnedFd, path: &str) -> Result<(), RouterError> 
     Err(RouterError::Configuration(why))
 }
 
-/// Runs a router, as [`run`], in a program that the node has executed.
+/// Runs a router, like [`run`], in a program that the node has executed.
 ///
 /// # Errors
 /// The reason for its end.
@@ -80,7 +80,7 @@ fn differs(own: &str, wanted: &str) -> Option<String> {
 
 /// Refuses the first order.
 fn refuse(control: OwnedFd, why: &str) -> Result<(), RouterError> {
-    // Not parsed as an order: one of another version may be unreadable.
+    // The message is not parsed as an order: an order of another version may be unreadable.
     let mut first = [PollFd::new(control.as_fd(), PollFlags::POLLIN)];
     poll(&mut first, PollTimeout::from(PATIENCE_MS))
         .map_err(|error| RouterError::System { what: "waiting for orders", error })?;
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(differs(&version(), &version()), None);
     }
 
-    /// A program that was built before answers in a form that the node still reads.
+    /// An older program answers in a form that the node can still read.
     #[test]
     fn a_refusal_has_the_same_form_in_all_versions() {
         let refusal = serde_json::to_string(&Answer::Refused("why".into())).expect("text");

@@ -11,7 +11,7 @@ use europa_resource::Resource;
 pub(crate) struct Grants(RefCell<Vec<(String, OwnedFd)>>);
 
 impl Grants {
-    /// Names, as grants have them, and their descriptors.
+    /// Names of the grants, and their descriptors.
     pub(crate) fn new(names: &[String], descriptors: Vec<OwnedFd>) -> Self {
         Self(RefCell::new(names.iter().cloned().zip(descriptors).collect()))
     }
@@ -19,7 +19,7 @@ impl Grants {
     /// Hands one over.
     ///
     /// # Errors
-    /// It does not exist, or has been taken.
+    /// The grant does not exist, or has already been taken.
     pub(crate) fn take(&self, resource: &Resource) -> io::Result<OwnedFd> {
         let name = resource.to_string();
         let mut left = self.0.borrow_mut();

@@ -1,4 +1,4 @@
-//! From a configuration's text to a running graph.
+//! Makes a running graph from a configuration's text.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use miette::{GraphicalReportHandler, GraphicalTheme};
 use crate::grants::Grants;
 use crate::orders;
 
-/// The element library, as the language's checks see it.
+/// The element library in the form that the language's checks use.
 pub struct Classes<'a>(pub &'a Registry);
 
 impl ElementClasses for Classes<'_> {
@@ -40,10 +40,10 @@ pub type More = fn(&mut Registry);
 pub fn none(_: &mut Registry) {}
 
 /// Compiles and builds a configuration from its text and file name. Also returns a line for each
-/// warning. `inline`: it runs inside the switch. `more` adds elements to Europa's.
+/// warning. `inline`: the graph runs inside the switch. `more` adds elements to Europa's.
 ///
 /// # Errors
-/// Every mistake, with file, line and the text underlined.
+/// Every mistake, with file, line and underlined text.
 pub(crate) fn build(
     (text, file): (&str, &str),
     inline: bool,
@@ -97,16 +97,16 @@ fn placed(checked: &europa_click::Graph, found: Vec<BuildError>) -> Diagnostics 
     diagnostics
 }
 
-/// Slots of the memory in which a configuration is tried.
+/// Number of slots for testing a configuration.
 const TRIAL_SLOTS: u32 = 512;
 /// Most bytes of warnings that a test returns.
 const MOST_WARNINGS_BYTES: usize = 16_384;
 
 /// Builds a configuration without working interfaces, and drops it. Returns a line for each
-/// warning. `grants` replace its grants, `more` adds elements to those of Europa.
+/// warning. `grants` replaces its grants; `more` adds elements to those of Europa.
 ///
 /// # Errors
-/// Every mistake, with file, line and the text underlined.
+/// Every mistake, with file, line and underlined text.
 pub fn check(start: &orders::Start, grants: Vec<OwnedFd>, more: More) -> Result<String, String> {
     let arena = Arena::heap(TRIAL_SLOTS, start.slot_bytes as usize);
     let interfaces = start.interfaces.iter().map(interface).collect();
@@ -116,7 +116,7 @@ pub fn check(start: &orders::Start, grants: Vec<OwnedFd>, more: More) -> Result<
     built.map(|(_, warnings)| first(&warnings))
 }
 
-/// As many lines as fit into a message.
+/// The first lines, as many as fit into a message.
 fn first(warnings: &str) -> String {
     let mut bytes = 0;
     let short = warnings.lines().take_while(|line| {
@@ -126,7 +126,7 @@ fn first(warnings: &str) -> String {
     short.map(|line| format!("{line}\n")).collect()
 }
 
-/// Interfaces that have names and nothing more.
+/// Interfaces that have names but no function.
 struct Named {
     interfaces: Vec<europa_engine::Interface>,
     grants: Grants,
@@ -150,7 +150,7 @@ impl Devices for Named {
     }
 }
 
-/// The engine's view of a checked graph.
+/// The engine's form of a checked graph.
 pub fn flat(checked: &europa_click::Graph) -> Graph {
     let elements = checked
         .elements

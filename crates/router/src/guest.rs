@@ -1,9 +1,9 @@
-//! A router that runs inside the switch's worker, among others: within a budget of time for each of
-//! its turns and a quota of memory, and with its panics caught.
+//! A router that runs inside the switch's worker with other routers: within a time budget for each
+//! of its turns and a memory quota, and with its panics caught.
 //!
-//! This protects configurations of Europa's own elements from each other. This is not isolation:
-//! they share a process. The engine checks the time after each batch of each element, so a turn may
-//! exceed its budget by one element's work on one batch.
+//! This protects configurations of Europa's own elements from each other. It is no isolation,
+//! because they share a process. The engine checks the time after each batch of each element, so a
+//! turn may exceed its budget by one element's work on one batch.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -25,21 +25,21 @@ use crate::graph::none;
 use crate::orders::{Answer, Inline, Order};
 use crate::running::{Log, Running, answer_by};
 
-/// A turn that is longer than this number of budgets, and than [`GROSS`], is far too long.
+/// A turn is far too long if it exceeds this number of budgets, and also [`GROSS`].
 const GROSS_BUDGETS: u64 = 16;
-/// Acceptable waiting time of other routers.
+/// Waiting time that other routers can accept.
 const GROSS: Duration = Duration::from_millis(2);
-/// Number of successive turns far over the limit that ends the router. A machine that takes the
-/// core away for a while lengthens one turn, but not the next ones.
+/// The router ends after this number of successive turns that are far too long. If the machine
+/// takes the core away for some time, that lengthens one turn, but not the next ones.
 const STRIKES: u32 = 8;
-/// Number of other turns that compensate for one far over the limit: a turn that is cut may end
-/// before the slow element runs.
+/// Number of other turns that compensate for a turn that is far too long: a turn that is cut may
+/// end before the slow element runs.
 const MAKE_UP: u32 = 4;
-/// Most bytes of a router's tables of routes: addresses, mostly without memory.
+/// Most bytes of a router's tables of routes: these are addresses, most of them without memory.
 const TABLE_BYTES: i64 = 512 << 20;
-/// Lines that a router's log takes in a second.
+/// Lines that a router's log accepts in a second.
 const LINES: u32 = 100;
-/// Orders that are carried out before packets have their turn.
+/// Most orders that are carried out before packets have their turn.
 const MOST_ORDERS: usize = 16;
 
 /// The counters of a router inside the switch, since its start.
@@ -53,17 +53,17 @@ pub struct GuestStats {
     pub spent_ns: u64,
     /// The longest turn.
     pub longest_ns: u64,
-    /// Turns that ended because its budget was used up.
+    /// Turns that ended because the router's budget was used up.
     pub cut: u64,
     /// Turns that were far too long.
     pub overruns: u64,
     /// Packets received.
     pub packets: u64,
-    /// Bytes of memory without its pool; of tables of routes, the filled part.
+    /// Bytes of memory without its pool; of tables of routes, only the filled part counts.
     pub memory_bytes: u64,
     /// Limit of its bytes.
     pub quota_bytes: u64,
-    /// Bytes of addresses of its tables of routes; only written pages have memory.
+    /// Bytes of addresses that its tables of routes reserve; only written pages have memory.
     pub table_bytes: u64,
 }
 
@@ -82,7 +82,7 @@ pub struct Guest {
     stats: GuestStats,
     spent: u64,
     longest: u64,
-    /// Turns far over the limit, [`MAKE_UP`] for each, without compensated ones.
+    /// Turns that were far too long, [`MAKE_UP`] for each, minus compensated ones.
     strikes: u32,
     /// Whether the last turn found no work.
     idle: bool,
@@ -90,8 +90,8 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// A router that takes its orders from `orders`, on the packet pool `pool`. The first order has
-    /// its settings.
+    /// A router that takes its orders from `orders`, on the packet pool `pool`. The first order
+    /// contains its settings.
     pub fn new(orders: Served<Answer, Order>, pool: PoolView, log: OwnedFd) -> Self {
         let lines = Rc::new(Cell::new(LINES));
         Self {
@@ -113,7 +113,7 @@ impl Guest {
         }
     }
 
-    /// The descriptor that becomes readable for an order. It may change after each order.
+    /// The descriptor that becomes readable when an order arrives. It may change after each order.
     pub fn waits_for(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let admitted = self.admitted.as_ref().map(AsFd::as_fd);
         std::iter::once(self.orders.as_fd()).chain(admitted)
@@ -128,13 +128,13 @@ impl Guest {
             || self.next_timer_ns.is_some_and(|at| at <= running.ns_at(now))
     }
 
-    /// The time of its next work, if no event happens before.
+    /// The time of the router's next work, if no event happens before.
     pub fn next_due(&self) -> Option<Instant> {
         self.running.as_ref()?.instant_of(self.next_timer_ns?)
     }
 
-    /// One turn: a round of the graph, cut off when its budget is used up. Returns whether it found
-    /// work. It uses the batches of `stock`.
+    /// Runs one turn: a round of the graph, which is cut when its budget is used up. Returns
+    /// whether it found work. It uses the batches of `stock`.
     ///
     /// # Errors
     /// The reason why the router cannot continue. It must be dropped.
@@ -177,13 +177,14 @@ impl Guest {
         Err(format!("its turns take {took} us, and may take {may} us"))
     }
 
-    /// Carries out orders, if there are any. Returns whether there may be more.
+    /// Carries out waiting orders. Returns whether there may be more.
     ///
     /// # Errors
     /// The reason why the router cannot continue. It must be dropped.
     pub fn hear(&mut self) -> Result<bool, String> {
         for _ in 0..MOST_ORDERS {
-            // In its quota as well: the code that carries the order out drops it.
+            // The order's memory counts towards the quota as well, because the code that carries it
+            // out drops it.
             let received = counted(&mut self.account, || self.orders.try_receive())?
                 .map_err(|error| format!("orders: {error}"))?;
             let Some((order, descriptors)) = received else { return self.hear_admitted() };
@@ -216,8 +217,8 @@ impl Guest {
         Ok(true)
     }
 
-    /// Carries out one order, which may take as long as a batch of packets; the next one waits for
-    /// its turn. The sender of orders may close at any time.
+    /// Carries out one order, which may take as long as a batch of packets; the next order waits
+    /// for its turn. The sender of orders may close the channel at any time.
     fn hear_admitted(&mut self) -> Result<bool, String> {
         let Some(mut admitted) = self.admitted.take() else { return Ok(false) };
         match counted(&mut self.account, || admitted.try_receive())? {
@@ -265,7 +266,7 @@ impl Guest {
         self.within_quota()
     }
 
-    /// Does work with the router that may panic, in its account.
+    /// Does work with the router that may panic, and charges it to the router's account.
     fn guarded<R>(&mut self, work: impl FnOnce(&mut Running) -> R) -> Result<R, String> {
         let Some(running) = &mut self.running else { return Err("it has not been started".into()) };
         let done = counted(&mut self.account, || work(running));
@@ -300,7 +301,7 @@ impl Guest {
         let _ = counted(&mut self.account, || drop(running));
     }
 
-    /// Sends the node the reason of its end.
+    /// Sends the node the reason why the router ends.
     pub fn tell_end(&mut self, why: &str) {
         let _ = self.orders.send(&Answer::Ended(why.to_owned()), &[]);
     }
@@ -328,7 +329,7 @@ impl Drop for Guest {
 /// Does work that may panic, and accounts its memory.
 fn counted<R>(account: &mut Account, work: impl FnOnce() -> R) -> Result<R, String> {
     let outer = account::enter(*account);
-    // A panic may leave the router's own state inconsistent, which is dropped.
+    // A panic may leave the router's own state inconsistent, but that state is then dropped.
     let done = catch_unwind(AssertUnwindSafe(work));
     *account = account::enter(outer);
     done.map_err(|panic| format!("it panicked: {}", message(&*panic)))
@@ -339,7 +340,7 @@ fn message(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it did not say why")
 }
 
-/// A log with a limit of lines until the next order: others wait while it is written.
+/// A log with a limit of lines until the next order: other routers wait while it is written.
 fn bounded(mut file: File, lines: Rc<Cell<u32>>) -> Log {
     Rc::new(RefCell::new(move |text: &str| {
         let last = match lines.get() {

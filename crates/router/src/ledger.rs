@@ -5,23 +5,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::running::Running;
 
-/// Packets that reached a router, by origin and by end, and packets that it has. At rest `received
-/// + made + copied = sent + to_linux + consumed + dropped + held`.
+/// Packets that reached a router, by origin and by end, and packets that it now holds. At rest
+/// `received + made + copied = sent + to_linux + consumed + dropped + held`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
     /// Taken from receive rings.
     pub received: u64,
     /// Made by its elements.
     pub made: u64,
-    /// Copies that its elements made of others.
+    /// Copies of other packets that the router's elements made.
     pub copied: u64,
-    /// Put into transmit rings of its interfaces.
+    /// Packets put into transmit rings of the router's interfaces.
     pub sent: u64,
-    /// Put into rings to its own Linux.
+    /// Packets put into rings to the router's own Linux.
     pub to_linux: u64,
-    /// Ended by elements whose purpose that is, by element.
+    /// Packets ended by elements that consume packets on purpose, by element.
     pub consumed: Vec<(String, u64)>,
-    /// Ended by other elements, by cause.
+    /// Packets ended by other elements, by cause.
     pub dropped: Vec<(String, u64)>,
     /// Packets that wait in elements.
     pub held: u64,

@@ -13,8 +13,9 @@
 //! | `program` | the same for a data plane of the owner's own         |
 //! | `extended`| the same with elements of the owner's own            |
 //!
-//! A router process has no privilege, and no descriptors but its pool, its control socket, three to
-//! sleep and wake (the waker, a pipe, and the switch's doorbell), and its document's grants.
+//! A router process has no privilege. It has only these descriptors: its pool, its control socket,
+//! three to sleep and wake (the waker, a pipe, and the switch's doorbell), and its document's
+//! grants.
 
 mod devices;
 pub mod extended;

@@ -13,26 +13,26 @@ pub const ORDERS_VERSION: u32 = 1;
 /// any number of [`Order::Check`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// The first: the settings. Descriptors: those of [`START_DESCRIPTORS`], and one for each
+    /// The first order: the settings. Descriptors: those of [`START_DESCRIPTORS`], and one for each
     /// grant.
     Start(Box<Start>),
-    /// Tests a configuration without a change. Only before [`Order::Start`], for a process that
-    /// never gets packets. Descriptors: a substitute for each grant.
+    /// Tests a configuration without changing the router. Only before [`Order::Start`], for a
+    /// process that never gets packets. Descriptors: a substitute for each grant.
     Check(Box<Start>),
     /// Runs another configuration from now on; elements of the same name and class take over the
-    /// state of the old ones. If it is invalid, the old one continues. Descriptors: one for each
-    /// grant.
+    /// state of the old ones. If the new configuration is invalid, the old one continues.
+    /// Descriptors: one for each grant.
     Swap {
         /// The configuration.
         configuration: String,
         /// Its file, for messages.
         file: String,
     },
-    /// The previous node's connector for its elements has gone. Descriptors: one for each name,
-    /// which elements may request again.
+    /// The previous node's connector for the router's elements no longer exists. Descriptors: one
+    /// for each name, which elements may request again.
     Grant(Vec<String>),
-    /// Also take orders from the socket that is sent with this one: its holder changes tables while
-    /// the node sends other orders.
+    /// From now on, also take orders from the socket sent with this order: its owner changes tables
+    /// while the node sends other orders.
     Admit,
     /// Reads a handler, by `element.handler`.
     Read {
@@ -41,7 +41,7 @@ pub enum Order {
         /// Its parameter, often empty.
         parameter: String,
     },
-    /// Report where its packets are: a [`Ledger`](crate::Ledger) as JSON.
+    /// Report the places of the router's packets: a [`Ledger`](crate::Ledger) as JSON.
     Ledger,
     /// Writes a handler, by `element.handler`.
     Write {
@@ -59,9 +59,9 @@ pub struct Start {
     pub slots: u32,
     /// Bytes of a slot.
     pub slot_bytes: u32,
-    /// Its interfaces, in the pool's order.
+    /// The router's interfaces, in the pool's order.
     pub interfaces: Vec<Interface>,
-    /// Worker whose sleep flag it looks at.
+    /// The worker whose sleep flag the router checks.
     pub worker: u32,
     /// Never sleep.
     pub busy: bool,
@@ -69,9 +69,9 @@ pub struct Start {
     pub configuration: String,
     /// The configuration's file, for messages.
     pub file: String,
-    /// Files and sockets that elements may have, by name.
+    /// Files and sockets that elements may use, by name.
     pub grants: Vec<String>,
-    /// Its limits, if it runs inside the switch.
+    /// The router's limits, if it runs inside the switch.
     pub inline: Option<Inline>,
 }
 
@@ -86,9 +86,9 @@ impl Start {
 /// The limits of a router inside the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inline {
-    /// Nanoseconds of each of its turns.
+    /// Nanoseconds of each turn of the router.
     pub budget_ns: u64,
-    /// Bytes of memory, beside its pool and its tables of routes.
+    /// Bytes of memory, without the router's pool and its tables of routes.
     pub memory_bytes: u64,
 }
 
@@ -105,8 +105,8 @@ pub struct Interface {
     pub address: Option<Ipv4Addr>,
 }
 
-/// Descriptors of [`Order::Start`], in this order, before those of grants. The next node connects
-/// to the last one.
+/// Descriptors of [`Order::Start`], in this order, followed by those of grants. The next node
+/// connects to the last one.
 pub const START_DESCRIPTORS: [&str; 6] =
     ["packet pool", "waker", "wake pipe", "doorbell", "status page", "listening socket"];
 
@@ -117,7 +117,7 @@ pub enum Answer {
     Done(String),
     /// The order was refused, and changed nothing.
     Refused(String),
-    /// The value has this number of bytes, more than a message.
+    /// The value has this number of bytes, which is too long for a message.
     TooLong(usize),
     /// A router inside the switch has ended, with the reason; this answers no order.
     Ended(String),

@@ -15,7 +15,7 @@ use crate::graph::{self, More};
 use crate::orders::{Answer, Order, START_DESCRIPTORS, Start};
 use crate::running::{Running, answer_by, standard_error};
 
-/// A busy router looks for orders this often.
+/// Interval at which a busy router checks for orders.
 const ORDERS_EVERY: Duration = Duration::from_millis(1);
 /// Bytes of the status page.
 const STATUS_BYTES: usize = 4096;
@@ -26,13 +26,13 @@ pub enum RouterError {
     /// The node's end of the channel.
     #[error("orders: {0}")]
     Channel(#[from] ChannelError),
-    /// A first message other than [`Order::Start`], or without all descriptors.
+    /// The first message is not [`Order::Start`], or lacks descriptors.
     #[error("the first order must be to start, with {} descriptors", START_DESCRIPTORS.len())]
     Start,
     /// The pool.
     #[error(transparent)]
     Pool(#[from] europa_pool::ViewError),
-    /// The configuration is invalid; the node has got the reason.
+    /// The configuration is invalid; the node has received the reason.
     #[error("{0}")]
     Configuration(String),
     /// The kernel.
@@ -49,7 +49,8 @@ pub enum RouterError {
 /// one. It runs until it is killed. `more` adds elements to those of Europa.
 ///
 /// # Errors
-/// The reason for its end. A node that goes before it has sent the settings ends it silently.
+/// The reason why the router ends. If the node ends before it has sent the settings, the router
+/// ends without a message.
 pub fn run(control: OwnedFd, more: More) -> Result<(), RouterError> {
     let mut orders: Channel<Answer, Order> = Channel::new(control);
     let (start, mut descriptors) = loop {
@@ -144,7 +145,7 @@ impl Process {
             let endpoint = &mut self.running.devices.endpoint;
             let was_out = endpoint.is_out_of_stock();
             endpoint.balance();
-            // A source that found no slot finds one now.
+            // A source that found no slot before can find one now.
             let is_refilled = was_out && !endpoint.is_out_of_stock();
             if worked || is_refilled || self.running.router.is_busy() {
                 let received = self.running.devices.endpoint.received();
@@ -153,7 +154,7 @@ impl Process {
                 continue;
             }
             let rest = if self.running.devices.endpoint.is_congested() {
-                // The switch needs the core, not a router that checks for its progress.
+                // The switch needs the core more than a router that only checks for its progress.
                 idle.give_way(now, self.pace())
             } else {
                 idle.rest(now, self.pace())
@@ -178,7 +179,7 @@ impl Process {
         Ok(())
     }
 
-    /// The yield setting from the switch.
+    /// The pace that the switch has set.
     fn pace(&self) -> Pace {
         let words = self.status.words(self.worker as usize * 64, 2);
         let bits = words.and_then(|words| words.get(1));
@@ -190,7 +191,7 @@ impl Process {
         if !std::mem::take(&mut self.running.devices.sent) {
             return;
         }
-        // The words are published; the flag is read after them.
+        // The words have been published; the flag is read after that.
         fence(Ordering::SeqCst);
         self.wake_switch();
     }
@@ -198,25 +199,26 @@ impl Process {
     fn wake_switch(&self) {
         let flag = self.status.words(self.worker as usize * 64, 1).and_then(|words| words.first());
         if flag.is_some_and(|flag| flag.load(Ordering::Relaxed) != 0) {
-            // A doorbell that rings already rings.
+            // If the doorbell is already ringing, the write has no effect.
             let _ = write(&self.doorbell, &[1]);
         }
     }
 
     /// Sleeps until a packet arrives, a timer is due, or the node sends an order. Returns whether
-    /// there is an order.
+    /// an order has arrived.
     fn sleep(&mut self, orders: &Served<Answer, Order>, now_ns: u64) -> Result<bool, RouterError> {
         let mut ordered = false;
         let until_timer = self.running.router.next_timer_ns().map(|at| at.saturating_sub(now_ns));
-        // Sources wait for returning slots.
+        // Sources wait for slots that return.
         let out_of_stock = self.running.devices.endpoint.is_out_of_stock().then_some(1_000_000);
         let timeout = match until_timer.into_iter().chain(out_of_stock).min() {
             None => PollTimeout::NONE,
-            // Rounded up: a timer that is not due yet must not keep the loop turning.
+            // The time is rounded up: a timer that is not yet due must not make the loop run again
+            // at once.
             Some(ns) => PollTimeout::try_from(ns.div_ceil(1_000_000)).unwrap_or(PollTimeout::MAX),
         };
         let due = self.running.router.fall_asleep();
-        // A sender with unsent output looks for room again.
+        // A sender with unsent packets checks for room again.
         let blocked = self.running.devices.blocked;
         if !self.running.devices.endpoint.fall_asleep() && !due && !blocked {
             let mut wait = vec![
@@ -235,13 +237,13 @@ impl Process {
                 Err(error) => return Err(RouterError::System { what: "sleeping", error }),
             }
             if wait[0].any() == Some(true) {
-                // Received packets usually leave again, and a core wakes up slowly: the switch's
-                // core can do so while the router handles the packet.
+                // Received packets usually leave again, and a core wakes up slowly. So the switch's
+                // core is woken now, while the router handles the packet.
                 self.wake_switch();
             }
             ordered = wait[2].any() == Some(true) || wait[3].any() == Some(true);
             if wait[1].any() == Some(true) {
-                // Not blocking: it is a pipe opened so.
+                // This does not block: the pipe was opened in this mode.
                 let _ = read(&self.wake, &mut [0; 4096]);
             }
             self.waker.clear();
@@ -276,7 +278,7 @@ impl Process {
         }
     }
 
-    /// Carries out one order. One at a time: packets come between two.
+    /// Carries out one order. Only one at a time, so that packets are handled between two orders.
     fn obey(&mut self, orders: &mut Served<Answer, Order>) -> Result<(), RouterError> {
         if let Some((order, descriptors)) = orders.try_receive()? {
             let answer = match order {
@@ -295,8 +297,8 @@ impl Process {
         Ok(())
     }
 
-    /// Carries out one order, which may take as long as a batch of packets; the next one waits for
-    /// its turn. The sender of orders may close at any time.
+    /// Carries out one order, which may take as long as a batch of packets; the next order waits
+    /// for its turn. The sender of orders may close the channel at any time.
     fn obey_admitted(&mut self) {
         let Some(mut admitted) = self.admitted.take() else { return };
         let done = match admitted.try_receive() {

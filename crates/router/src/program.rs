@@ -1,8 +1,8 @@
 //! The process of a router whose data plane is a user's program.
 //!
-//! In the sandbox already, it reads its settings from the node, and executes the program, which
-//! finds the descriptors of the pool by their numbers in its environment. From then on no code
-//! reads the control socket: a program takes no orders. The next node still adopts it.
+//! The process is already in the sandbox. It reads its settings from the node, and executes the
+//! program, which finds the numbers of the pool's descriptors in its environment. After that no
+//! code reads the control socket: a program takes no orders. The next node still adopts it.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -14,16 +14,17 @@ use nix::fcntl::{F_SETFD, FdFlag, fcntl};
 use crate::orders::{Answer, Order, START_DESCRIPTORS};
 use crate::process::RouterError;
 
-/// Names of the variables with the numbers of descriptors, in the order of
-/// [`START_DESCRIPTORS`]; the listening socket is not for the program.
+/// Variables that contain the numbers of descriptors, in the order of [`START_DESCRIPTORS`]; the
+/// listening socket is not for the program.
 const VARIABLES: [&str; START_DESCRIPTORS.len() - 1] =
     ["EUROPA_POOL", "EUROPA_WAKER", "EUROPA_WAKE", "EUROPA_DOORBELL", "EUROPA_STATUS"];
 
-/// Becomes the program of `command`, its path first. Returns only if it cannot be executed.
+/// Executes the program of `command`, whose first word is its path. Returns only if it cannot be
+/// executed.
 ///
 /// # Errors
-/// The node did not send the settings, or the program cannot be executed. If the node closes
-/// before, the process ends silently.
+/// The node did not send the settings, or the program cannot be executed. If the node closes the
+/// socket before, the process ends without a message.
 pub fn become_program(control: OwnedFd, command: &[String]) -> Result<(), RouterError> {
     let mut orders: Channel<Answer, Order> = Channel::new(control);
     let (start, descriptors) = match orders.receive() {
@@ -54,9 +55,9 @@ pub fn become_program(control: OwnedFd, command: &[String]) -> Result<(), Router
     ] {
         program.env(name, value.to_string());
     }
-    // A later failure could not be reported. The control socket stays open in the program: without
-    // another end, the node would get events all the time. A program that cannot be executed ends,
-    // and is restarted.
+    // A later failure could not be reported. The control socket stays open in the program: if that
+    // end were closed, the node would get events all the time. A program that cannot be executed
+    // ends, and is restarted.
     orders.send(&Answer::Done(String::new()), &[])?;
     let error = program.exec();
     Err(RouterError::Configuration(format!("{path}: {error}")))

@@ -1,4 +1,4 @@
-//! A graph on a packet pool, and the node's orders to it: in a process of its own, or inside the
+//! A graph on a packet pool, which carries out the node's orders: in its own process, or inside the
 //! switch.
 
 use std::cell::RefCell;
@@ -17,13 +17,13 @@ use crate::graph::{self, More};
 use crate::orders::{Answer, Inline, Order, Start};
 use crate::process::RouterError;
 
-/// Most rounds that a graph gets to finish its packets before another one runs. A graph in which
-/// packets circulate never finishes.
+/// The maximum number of rounds in which a graph may finish its packets before another graph
+/// replaces it. A graph in which packets circulate never finishes.
 const MOST_ROUNDS: usize = 64;
-/// The same inside the switch, where other routers wait.
+/// The same limit inside the switch, where other routers wait.
 const MOST_ROUNDS_INLINE: usize = 16;
 
-/// Writes lines to the router's log. A full log is no reason to end.
+/// Writes lines to the router's log. A full log does not end the router.
 pub(crate) type Log = Rc<RefCell<dyn FnMut(&str)>>;
 
 /// The log of a process.
@@ -31,14 +31,14 @@ pub(crate) fn standard_error() -> Log {
     Rc::new(RefCell::new(|text: &str| drop(std::io::stderr().write_all(text.as_bytes()))))
 }
 
-/// Says the same where elements do.
+/// Lets the elements of a router write to the log.
 fn lend(log: &Log, router: &mut Router) {
     let log = log.clone();
     router.set_log(Box::new(move |line| (log.borrow_mut())(&format!("{line}\n"))));
 }
 
-/// Enables super-packets if all elements of a graph keep them; otherwise logs the reason why none
-/// arrive.
+/// Enables super-packets if all elements of a graph keep them; otherwise logs the reason why no
+/// super-packets arrive.
 fn tell_long(log: &Log, devices: &PoolDevices, router: &Router) {
     let prevented_by = router.first_to_cut();
     devices.endpoint.set_takes_long(prevented_by.is_none());
@@ -55,7 +55,7 @@ pub(crate) struct Running {
     arena: Arena,
     /// Names of its grants.
     granted: Vec<String>,
-    /// It runs inside the switch, within these bounds.
+    /// The bounds of a graph that runs inside the switch; `None` in a process of its own.
     inline: Option<Inline>,
     log: Log,
     more: More,
@@ -96,12 +96,13 @@ impl Running {
         now.saturating_duration_since(self.started).as_nanos() as u64
     }
 
-    /// When it is so late for the graph.
+    /// The graph's time at `at_ns` nanoseconds of the system's clock.
     pub(crate) fn instant_of(&self, at_ns: u64) -> Option<Instant> {
         self.started.checked_add(Duration::from_nanos(at_ns))
     }
 
-    /// One round of the graph, within its budget if it has one. Returns whether it found work.
+    /// Runs one round of the graph, within its budget if it has one. Returns whether the graph
+    /// found work.
     pub(crate) fn round(&mut self, now: Instant) -> bool {
         let now_ns = self.ns_at(now);
         self.devices.blocked = false;
@@ -112,7 +113,7 @@ impl Running {
         self.router.run_within(now_ns, &mut self.devices, Limit { clock: ticks::now, until })
     }
 
-    /// Builds another graph beside the running one, and then runs it instead.
+    /// Builds another graph while the present one runs, and then runs the new one instead.
     fn swap(
         &mut self,
         configuration: &str,
@@ -142,7 +143,7 @@ impl Running {
         };
         (self.log.borrow_mut())(&warnings);
         lend(&self.log, &mut new);
-        // Packets in the old graph are processed to their end.
+        // The old graph finishes its packets first.
         for _ in 0..self.inline.map_or(MOST_ROUNDS, |_| MOST_ROUNDS_INLINE) {
             if !self.router.is_busy() {
                 break;

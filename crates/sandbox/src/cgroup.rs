@@ -1,9 +1,9 @@
 //! Control groups of version 1 and 2 behind one type.
 //!
-//! Europa's groups are `europa/<instance>/<name>` under the root of whatever is mounted, or
-//! `europa/<instance>/<of>/<name>` where several share limits. Version 1 has one tree per
-//! controller, version 2 one for all; a machine may have both, with each controller in exactly one
-//! of them. A missing controller is skipped, and listed by [`Cgroups::missing`].
+//! Europa's groups are `europa/<instance>/<name>` under the root of each mounted hierarchy, or
+//! `europa/<instance>/<parent>/<name>` if several groups share limits. Version 1 has one tree per
+//! controller, version 2 one tree for all; a machine may have both, with each controller in exactly
+//! one of them. A missing controller is skipped, and listed by [`Cgroups::missing`].
 
 mod files;
 mod remove;
@@ -22,18 +22,18 @@ use files::{read, write};
 
 /// The folder under each hierarchy's root that holds all of Europa's groups.
 const TOP: &str = "europa";
-/// CPU weight of all of Europa, and of an instance: that of ten ordinary groups. For the kernel a
-/// group counts as much as one process outside of it. With the default, the switch and all routers
-/// together would have the share of one compiler, and packets would wait longer than a receive ring
-/// allows (measured: 90 ms).
+/// The CPU weight of Europa's group and of an instance's group: as much as ten ordinary groups. The
+/// kernel weighs a group like a single process outside of the group. With the default, the switch
+/// and all routers together would have the same share as one compiler process, and packets would
+/// wait longer than a receive ring allows (measured: 90 ms).
 const WEIGHT: u64 = 1000;
-/// The same for kernels that forget the time that a group has used. With 100, a killed router is
-/// back after 49 instead of 44 ms beside busy hosts.
+/// The CPU weight on kernels that forget the time that a group has used. With a weight of 200, a
+/// killed router is back after 44 ms beside busy hosts; with 100, after 49 ms.
 const FORGOTTEN_WEIGHT: u64 = 200;
 /// These kernels forget the used time whenever the group's weight on a CPU changes, which happens
-/// at each turn of a quota: 6d71a9c61604 in 6.13 and stable kernels since 6.12, reverted in 7.0. A
-/// heavy group then keeps ordinary processes and kernel threads from the CPU (measured: two slices
-/// with quotas and two without, all spinning: 118 s; as heavy as two processes: 0.1 s).
+/// at each turn of a quota: commit 6d71a9c61604 in 6.13 and stable kernels since 6.12, reverted in
+/// 7.0. A heavy group then keeps ordinary processes and kernel threads from the CPU (measured: two
+/// slices with quotas and two without, all spinning: 118 s; with a weight of two processes: 0.1 s).
 const FORGETFUL: std::ops::Range<(u64, u64)> = (6, 12)..(7, 0);
 
 /// A resource that the kernel can account and limit.
@@ -82,7 +82,7 @@ impl Controller {
 /// Version of a hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
-    /// One hierarchy per controller (or few together).
+    /// One hierarchy for each controller, or for a few controllers together.
     V1,
     /// The unified hierarchy.
     V2,
@@ -103,14 +103,14 @@ pub struct Cgroups {
     controllers: BTreeMap<Controller, Hierarchy>,
 }
 
-/// Limits of a group; `None` leaves the present value.
+/// Limits of a group; `None` keeps the present value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Share of CPU time under contention, 1 to 10 000; 100 is the default.
     pub cpu_weight: Option<u64>,
     /// Most CPU time in each period.
     pub cpu_quota: Option<CpuQuota>,
-    /// Memory in bytes, swap included; the largest number is no bound.
+    /// Memory in bytes, including swap; the largest number means no limit.
     pub memory_bytes: Option<u64>,
     /// Number of tasks.
     pub tasks: Option<u64>,
@@ -118,7 +118,7 @@ pub struct Limits {
     pub cpus: Option<String>,
 }
 
-/// An upper bound of CPU time: `quota` in every `period`, over all CPUs together.
+/// A limit of CPU time: `quota` in every `period`, over all CPUs together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuQuota {
     /// CPU time; at least 1 ms. `None` means no limit.
@@ -135,8 +135,8 @@ impl Cgroups {
         Ok(Self::from_mounts(&mounts))
     }
 
-    /// Reads the lines of `mountinfo`. A controller mounted in version 1 cannot be in
-    /// version 2 at the same time, so that the order does not matter.
+    /// Reads the lines of `mountinfo`. A controller mounted in version 1 cannot be in version 2 at
+    /// the same time, so the order does not matter.
     fn from_mounts(mounts: &str) -> Self {
         let mut controllers = BTreeMap::new();
         for line in mounts.lines() {
@@ -192,8 +192,8 @@ impl Cgroups {
         Ok(Group { path, controllers: self.controllers.clone() })
     }
 
-    /// The group `europa/<instance>/<name>`; makes it if it does not exist. A name may contain one
-    /// slash, for a group below another.
+    /// The group `europa/<instance>/<name>`; makes the group if it does not exist. A name may
+    /// contain one slash, for a group below another.
     pub fn group(&self, instance: &str, name: &str) -> Result<Group, SandboxError> {
         let group = self.at(instance, name)?;
         for hierarchy in self.trees() {
@@ -207,13 +207,13 @@ impl Cgroups {
         Ok(group)
     }
 
-    /// Kills the processes in a group and those below, and removes the groups.
+    /// Kills the processes in a group and in the groups below, and removes these groups.
     pub fn remove(&self, instance: &str, name: &str) -> Result<(), SandboxError> {
         self.at(instance, name)?.remove()
     }
 
-    /// Names of the groups of an instance, among them leftovers of a killed run; those that
-    /// are below others stand before these.
+    /// Names of the groups of an instance, including leftovers of a killed run. Groups below others
+    /// come before these.
     pub fn names(&self, instance: &str) -> Result<Vec<String>, SandboxError> {
         let mut names = Vec::new();
         for hierarchy in self.trees() {
@@ -236,13 +236,13 @@ impl Cgroups {
         for hierarchy in self.trees() {
             let top = hierarchy.root.join(TOP);
             remove::folder(&top.join(plain(instance)?))?;
-            // Fails while there are other instances, as intended.
+            // As intended, this fails while other instances exist.
             let _ = fs::remove_dir(&top);
         }
         Ok(())
     }
 
-    /// The distinct hierarchies: version 1 may have several controllers in one.
+    /// The distinct hierarchies: in version 1, several controllers may share one.
     fn trees(&self) -> Vec<Hierarchy> {
         trees(&self.controllers)
     }
@@ -275,7 +275,7 @@ impl Group {
         if let Some(weight) = limits.cpu_weight {
             let weight = weight.clamp(1, 10_000);
             match self.folder(Controller::Cpu) {
-                // 100 is the default there, 1024 here; at least 2.
+                // The default weight is 100 in `Limits` and 1024 in version 1; version 1 requires at least 2.
                 Some((Version::V1, folder)) => {
                     write(&folder.join("cpu.shares"), (weight * 1024 / 100).max(2))?
                 }
@@ -317,7 +317,7 @@ impl Group {
         Ok(())
     }
 
-    /// Moves a running process into the group, all its threads. Takes 6 to 17 ms;
+    /// Moves a running process with all its threads into the group. This takes 6 to 17 ms;
     /// [`spawn`](crate::spawn()) does it earlier and faster.
     pub fn add(&self, pid: u32) -> Result<(), SandboxError> {
         self.folders().iter().try_for_each(|folder| write(&folder.join("cgroup.procs"), pid))
@@ -345,8 +345,8 @@ impl Group {
         })
     }
 
-    /// Number of processes that the kernel has killed because the group reached its memory limit.
-    /// `None` without the controller, and on version 1 before Linux 4.13.
+    /// The number of processes that the kernel has killed because the group reached its memory
+    /// limit. `None` without the controller, and with version 1 before Linux 4.13.
     pub fn memory_kills(&self) -> Option<u64> {
         let (version, folder) = self.folder(Controller::Memory)?;
         let file = match version {
@@ -356,8 +356,8 @@ impl Group {
         files::field(&folder.join(file), "oom_kill").ok()
     }
 
-    /// Kills the processes in the group and in those below, and removes the groups; takes as long
-    /// as the kernel needs to reap the processes. A group that is not there is no error.
+    /// Kills the processes in the group and in the groups below, and removes these groups. This
+    /// takes as long as the kernel needs to reap the processes. A missing group is no error.
     pub fn remove(&self) -> Result<(), SandboxError> {
         let mut folders = Vec::new();
         for folder in self.folders() {
@@ -399,8 +399,8 @@ impl Group {
 /// The files with which a process joins a group, see [`crate::spawn`].
 #[derive(Default)]
 pub(crate) struct Join {
-    /// Version 1: files that take `0` for "the writing task". Not `cgroup.procs`: a task
-    /// that moves only itself needs no global lock.
+    /// Version 1: files to which the process writes `0`, which means "the writing task". These are
+    /// not `cgroup.procs`: a task that moves only itself needs no global lock.
     pub(crate) tasks: Vec<OwnedFd>,
     /// Version 2: the folder, for `clone3`.
     pub(crate) folder: Option<OwnedFd>,

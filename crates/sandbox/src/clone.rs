@@ -1,5 +1,5 @@
-//! The one system call that libc does not offer: `clone3` with shared memory and a separate stack.
-//! libc's `clone` cannot start a process in a control group, and moving a process there afterwards
+//! The system call `clone3` with shared memory and a separate stack, which libc does not offer.
+//! libc's `clone` cannot start a process in a control group. Moving the process there afterwards
 //! takes a global lock and waits for RCU: 6 ms in the median, 17 ms at worst (Linux 6.18), more
 //! than all other parts of a start.
 
@@ -10,7 +10,7 @@ use std::ptr;
 
 use nix::errno::Errno;
 
-/// Stack of the child until exec; it calls a dozen thin wrappers deep.
+/// The child's stack until exec: the child calls a dozen small wrappers, one inside the other.
 const STACK_BYTES: usize = 64 * 1024;
 /// `CLONE_INTO_CGROUP`; libc's constant has an unsuitable type.
 const INTO_CGROUP: u64 = 0x2_0000_0000;
@@ -38,9 +38,9 @@ struct Arguments {
 ///
 /// # Safety
 ///
-/// `entry` must be fit for a process whose memory is that of a stopped thread among running ones:
-/// raw system calls only, no allocation, no lock, no panic; and all signals must be blocked.
-/// `argument` must be valid for its use by `entry`.
+/// `entry` must be fit for a process that shares the memory of a stopped thread and of running
+/// threads: it makes raw system calls only, without allocation, lock or panic. All signals must be
+/// blocked. `argument` must be valid for its use by `entry`.
 pub(crate) unsafe fn clone_and_wait(
     entry: extern "C" fn(*mut c_void) -> c_int,
     argument: *mut c_void,
@@ -66,20 +66,21 @@ pub(crate) unsafe fn clone_and_wait(
         cgroup: cgroup.map_or(0, |folder| folder.as_raw_fd() as u64),
         ..Arguments::default()
     };
-    // SAFETY: `arguments`, `pidfd` and `stack` live until after the call, which returns
-    // only when the child has no more use for our memory (CLONE_VFORK).
+    // SAFETY: `arguments`, `pidfd` and `stack` live until after the call, which returns only when
+    // the child no longer uses this process's memory (CLONE_VFORK).
     let result = unsafe { clone3(&arguments, entry, argument) };
     let pid = u32::try_from(result).map_err(|_| Errno::from_raw(-result as c_int))?;
     // SAFETY: the kernel just created this descriptor for us alone.
     Ok((pid, unsafe { OwnedFd::from_raw_fd(pidfd) }))
 }
 
-/// The call itself: negative errno or pid. The child never leaves the `asm` block: it
-/// starts on the new stack with our registers, calls `entry` and exits.
+/// Makes the system call. Returns a negative errno or the pid. The child never leaves the `asm`
+/// block: it starts on the new stack with the parent's registers, calls `entry` and exits.
 ///
 /// # Safety
 ///
-/// As [`clone_and_wait`]; the stack in `arguments` is aligned and private.
+/// The same as for [`clone_and_wait`]; in addition, the stack in `arguments` is aligned and
+/// private.
 #[cfg(target_arch = "x86_64")]
 unsafe fn clone3(
     arguments: &Arguments,
@@ -87,8 +88,8 @@ unsafe fn clone3(
     argument: *mut c_void,
 ) -> c_long {
     let result: c_long;
-    // SAFETY: to the parent this is a system call with its clobbers; the child alone runs the lines
-    // before the label. On its stack, empty and aligned, `call` is legal.
+    // SAFETY: for the parent this is a system call with its clobbers. Only the child runs the lines
+    // before the label, on an empty and aligned stack, where `call` is legal.
     unsafe {
         asm!(
             "syscall",

@@ -1,4 +1,4 @@
-//! All descendants of a process, including those that have left their parents.
+//! All descendants of a process, including those whose parents have ended.
 
 use std::collections::HashMap;
 use std::fs;
@@ -22,9 +22,9 @@ pub fn keep_orphans() -> io::Result<()> {
     Ok(set_child_subreaper(true)?)
 }
 
-/// Ends all descendants of the calling process, which has called [`keep_orphans`] before it started
-/// any, and reaps them. They get SIGHUP, and after `grace` SIGKILL. Returns whether all have ended
-/// within `patience`.
+/// Ends all descendants of the calling process, and reaps them. The calling process must have
+/// called [`keep_orphans`] before it started any. The descendants get SIGHUP, and SIGKILL after
+/// `grace`. Returns whether all have ended within `patience`.
 pub fn end_descendants(grace: Duration, patience: Duration) -> bool {
     let start = Instant::now();
     let mut warned = false;
@@ -48,7 +48,7 @@ pub fn end_descendants(grace: Duration, patience: Duration) -> bool {
     }
 }
 
-/// Reaps children that have ended. Returns whether there are others.
+/// Reaps children that have ended. Returns whether other children exist.
 fn reap() -> bool {
     loop {
         match waitpid(Pid::from_raw(-1), Some(WaitPidFlag::WNOHANG)) {
@@ -59,8 +59,8 @@ fn reap() -> bool {
     }
 }
 
-/// The numbers of all descendants in the pid namespace of the calling process. `/proc` may be that
-/// of a namespace above it.
+/// The numbers of all descendants, in the pid namespace of the calling process. `/proc` may belong
+/// to a pid namespace above that one.
 fn descendants() -> Vec<i32> {
     let own = fs::read_link("/proc/self").ok();
     let Some(own) = own.and_then(|own| own.to_str()?.parse().ok()) else { return Vec::new() };
@@ -78,11 +78,11 @@ fn descendants() -> Vec<i32> {
 
 /// A process's parent, from the text of its `/proc/PID/stat` (proc(5)).
 fn parent(stat: &str) -> Option<u32> {
-    // The name, in parentheses, may contain anything.
+    // The name is in parentheses and may contain any character.
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
-/// A process's numbers, the outermost namespace first.
+/// A process's numbers, that of the outermost namespace first.
 fn numbers(pid: u32) -> Option<Vec<i32>> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;

@@ -1,5 +1,5 @@
-//! Closes the descriptors that the process must not hold: with one of a BPF program it could inject
-//! packets.
+//! Closes the descriptors that the process must not hold: with the descriptor of a BPF program it
+//! could inject packets.
 
 use std::os::fd::RawFd;
 
@@ -10,9 +10,9 @@ use crate::error::{SandboxError, Step};
 /// Closes every descriptor above 2 that is not in `keep`.
 pub(crate) fn close_others(keep: &[RawFd]) -> Result<(), SandboxError> {
     for (first, last) in gaps(keep) {
-        // SAFETY: close_range takes no pointers. The descriptors closed here have no owner in this
-        // process that would use them again: `enter` runs first in main, and descriptors outside
-        // the profile are by contract unknown to the role.
+        // SAFETY: close_range takes no pointers. No code in this process uses the closed
+        // descriptors again: `enter` runs first in main, and by contract the role does not know
+        // descriptors outside the profile.
         let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
         Errno::result(result).step("closing descriptors")?;
     }

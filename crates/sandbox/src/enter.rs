@@ -1,5 +1,5 @@
-//! Entering the sandbox: the steps, in the only order in which each still has the
-//! right it needs.
+//! Enters the sandbox: the steps are in the only order in which the process still has the right
+//! that each step needs.
 
 use std::ffi::CString;
 use std::fs;
@@ -21,14 +21,15 @@ use crate::{descriptors, fence, privileges, root, seccomp};
 /// Call it right after exec, as root, with a single thread, before reading any input. After an
 /// error the process is only partly confined: print the error and exit.
 ///
-/// The pid namespace is not entered here, because a process cannot: it comes from
-/// [`spawn`](crate::spawn).
+/// This function does not enter the pid namespace, because a process cannot:
+/// [`spawn`](crate::spawn) makes it.
 pub fn enter(profile: &Profile) -> Result<(), SandboxError> {
     check(profile)?;
     descriptors::close_others(&profile.descriptors)?;
     umask(Mode::from_bits_truncate(0o077));
-    // Without a separate session, other processes on the terminal could type into it. Fails only
-    // for a process group leader, which spawn made a session leader already.
+    // Without a separate session, other processes on the terminal could type into it. The call
+    // fails only for a process group leader: `spawn` has already made such a process a session
+    // leader.
     let _ = setsid();
     let name = CString::new(profile.name.replace('\0', "")).unwrap_or_default();
     prctl::set_name(&name).step("setting the process name")?;
@@ -47,7 +48,7 @@ pub fn enter(profile: &Profile) -> Result<(), SandboxError> {
     limit(profile)?;
     privileges::give_up(profile.uid, profile.user_namespace)?;
     if profile.die_with_parent {
-        // Not earlier: the kernel resets it when ids change.
+        // Not earlier: the kernel resets this setting when ids change.
         prctl::set_pdeathsig(Signal::SIGKILL).step("setting the parent-death signal")?;
     }
     fence::put_up(profile.role)?;
@@ -74,8 +75,8 @@ fn check(profile: &Profile) -> Result<(), SandboxError> {
 /// Resource limits, hard and soft alike.
 fn limit(profile: &Profile) -> Result<(), SandboxError> {
     let limits = &profile.limits;
-    // A stricter limit of the node itself holds for its processes too: without
-    // CAP_SYS_RESOURCE, as in a container, no process can raise it.
+    // A stricter limit of the node also holds for its processes: without CAP_SYS_RESOURCE, as in a
+    // container, no process can raise it.
     let (_, most_files) = getrlimit(Resource::RLIMIT_NOFILE).step("reading the limit of files")?;
     let table = [
         (Resource::RLIMIT_CORE, 0, "limiting core dumps"),

@@ -1,12 +1,12 @@
-//! Errors of the sandbox, always naming the step: a sandbox that is half built must not run, so
-//! every error is fatal for the process that meets it.
+//! Errors of the sandbox. Each names the failed step. An incomplete sandbox must not run, so every
+//! error is fatal for the process that gets it.
 
 use std::io;
 use std::path::PathBuf;
 
 use nix::errno::Errno;
 
-/// Why a process could not be sandboxed, spawned or put into a control group.
+/// The reason why a process could not be sandboxed, started or put into a control group.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// A system call of the named step failed.
@@ -39,7 +39,7 @@ pub enum SandboxError {
     /// The system call filter could not be compiled or applied.
     #[error("sandbox: seccomp: {0}")]
     Seccomp(#[from] seccompiler::Error),
-    /// The profile or the spawn specification makes no sense.
+    /// The profile or the spawn specification is invalid.
     #[error("sandbox: {0}")]
     Refused(String),
     /// A file of a control group could not be read or written.
@@ -52,7 +52,7 @@ pub enum SandboxError {
     },
 }
 
-/// The remedy for an error of exhausted file descriptors; empty for other errors.
+/// The remedy if no file descriptor is free; empty for other errors.
 pub fn descriptors_hint(errno: i32) -> &'static str {
     match Errno::from_raw(errno) {
         Errno::EMFILE => {

@@ -1,4 +1,4 @@
-//! Landlock: a second fence behind the empty root and the system call list.
+//! Landlock: a second protection, in addition to the empty root and the system call list.
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
@@ -9,8 +9,8 @@ use crate::error::SandboxError;
 use crate::profile::Role;
 
 /// Denies all file system access (a program may read and execute mounted files), TCP bind and
-/// connect, abstract Unix sockets and signals to outside. An older kernel enforces the part that it
-/// knows; `doctor` reports it.
+/// connect, abstract Unix sockets, and signals to processes outside. An older kernel enforces the
+/// part that it knows; `doctor` reports this.
 pub(crate) fn put_up(role: Role) -> Result<(), SandboxError> {
     let rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)

@@ -1,14 +1,14 @@
-//! The privileged code: starting Europa's processes, confining them, limiting their use of
+//! The privileged code: it starts Europa's processes, confines them, and limits their use of
 //! resources. Nothing else in the project changes a uid, a namespace or a control group.
 //!
-//! The node, which is root, starts a role with [`spawn`]; the role's first act is [`enter`];
-//! control groups are in [`cgroup`]; [`report()`] tells `europa doctor` the missing features of
-//! this kernel.
+//! The node, which is root, starts a role process with [`spawn`]; the process first calls
+//! [`enter`]. Control groups are in [`cgroup`]. [`report()`] tells `europa doctor` the missing
+//! features of this kernel.
 //!
 //! # Threats and measures
 //!
-//! If a line names several measures, each must hold without the others; `tests/sandbox` tries the
-//! escapes one by one, with the system call filter and without.
+//! If a line names several measures, each must hold without the others. `tests/sandbox` tries the
+//! escapes one by one, with and without the system call filter.
 //!
 //! | threat: a router's process ... | measure |
 //! |---|---|

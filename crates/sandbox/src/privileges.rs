@@ -7,21 +7,21 @@ use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 
 use crate::error::{SandboxError, Step};
 
-/// Gives up root permanently: no supplementary groups, `id` as every uid and gid, all five
-/// capability sets empty, no new privileges.
+/// Gives up root permanently: afterwards the process has no supplementary groups, `id` as every uid
+/// and gid, five empty capability sets, and cannot gain privileges.
 ///
 /// With `user_namespace` the process also enters a new user namespace, created *after* the others
-/// and without any id mapping. So no id but its own exists for it (`setuid` of anything fails), and
-/// its mount and network namespaces belong to the host's user namespace: even a kernel bug that
-/// handed it the full capability set would give it none over them.
+/// and without any id mapping. So only its own id exists for it (`setuid` of any id fails), and its
+/// mount and network namespaces belong to the host's user namespace. Even a kernel bug that gave
+/// the process all capabilities would give it no rights over these namespaces.
 pub(crate) fn give_up(id: u32, user_namespace: bool) -> Result<(), SandboxError> {
-    // Needs CAP_SETPCAP, which is lost with the uid.
+    // Needs CAP_SETPCAP, which the process loses with its uid.
     clear(CapSet::Bounding, "emptying the bounding set")?;
     setgroups(&[]).step("dropping supplementary groups")?;
     let (uid, gid) = (Uid::from_raw(id), Gid::from_raw(id));
     setresgid(gid, gid, gid).step("setting the group")?;
-    // Some distributions allow new user namespaces only with CAP_SYS_ADMIN, and the
-    // creator must already have its final uid: keep the capability over the change.
+    // Some distributions allow new user namespaces only with CAP_SYS_ADMIN, and the creator must
+    // already have its final uid. So keep the capability during the change of the uid.
     prctl::set_keepcaps(user_namespace).step("keeping capabilities for one more step")?;
     setresuid(uid, uid, uid).step("setting the user")?;
     if user_namespace {
@@ -38,13 +38,13 @@ pub(crate) fn give_up(id: u32, user_namespace: bool) -> Result<(), SandboxError>
     clear(CapSet::Inheritable, "emptying the inheritable set")?;
     clear(CapSet::Permitted, "emptying the permitted set")?;
     prctl::set_no_new_privs().step("refusing new privileges")?;
-    // Last, because every change of ids resets it. It also makes root the owner of /proc/PID, so
-    // that two processes with one uid cannot trace each other.
+    // The last step, because every change of ids resets this setting. It also makes root the owner
+    // of /proc/PID, so that two processes with one uid cannot trace each other.
     prctl::set_dumpable(false).step("refusing dumps and tracers")
 }
 
-/// Gives up all capabilities and keeps the user: root is then a user like others, but still owns
-/// root's files.
+/// Gives up all capabilities and keeps the user: root then has the rights of an ordinary user, but
+/// still owns root's files.
 pub(crate) fn drop_capabilities() -> Result<(), SandboxError> {
     clear(CapSet::Bounding, "emptying the bounding set")?;
     clear(CapSet::Ambient, "emptying the ambient set")?;

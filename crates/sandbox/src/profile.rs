@@ -3,20 +3,21 @@
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
-/// First of the uids (and equal gids) that Europa's processes run under; the switch has this one,
-/// router `id` has `BASE_UID + 1 + id`. Far above the ids that distributions assign to users (up to
-/// 60 000) and to subordinate ids of the first users (from 100 000 or 524 288, 65 536 each).
+/// The first of the uids (and equal gids) that Europa's processes run under: the switch has this
+/// uid, router `id` has `BASE_UID + 1 + id`. These uids are far above those that distributions
+/// assign to users (up to 60 000) and above the subordinate ids of the first users (from 100 000 or
+/// 524 288, 65 536 each).
 pub const BASE_UID: u32 = 2_000_000;
 
-/// Most bytes of the log of one process.
+/// The longest log of one process, in bytes.
 pub const LOG_BYTES: u64 = 16 << 20;
 
-/// Which system call list, landlock rules and default limits apply.
+/// A role: it selects the system call list, the landlock rules and the default limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// `europa router`: Europa's own engine working on one packet pool.
     Router,
-    /// `europa switch`: the workers; may kick, which is one `bpf` command.
+    /// `europa switch`: the workers. It may start the transmit program, which is one `bpf` command.
     Switch,
     /// A data plane written by a user: loads its own code from read-only mounts.
     Program,
@@ -25,7 +26,7 @@ pub enum Role {
 /// A host path that a user's program can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// File or folder on the host. Mounts below it are not carried along.
+    /// A file or folder on the host. Mounts below it are not included.
     pub source: PathBuf,
     /// Absolute path inside the sandbox.
     pub target: PathBuf,
@@ -37,15 +38,16 @@ pub struct Mount {
 pub struct ProcessLimits {
     /// Highest descriptor number plus one (`RLIMIT_NOFILE`).
     pub open_files: u64,
-    /// Threads of this uid in its user namespace (`RLIMIT_NPROC`). 1 also removes
+    /// The number of threads of this uid in its user namespace (`RLIMIT_NPROC`). 1 also removes
     /// thread creation from the system call list.
     pub threads: u64,
     /// Bytes that may be locked into memory (`RLIMIT_MEMLOCK`).
     pub locked_bytes: u64,
-    /// Highest length of a written file (`RLIMIT_FSIZE`), here the log: a write beyond it fails.
+    /// The longest file that the process may write (`RLIMIT_FSIZE`), here the log: a write beyond
+    /// it fails.
     pub file_bytes: u64,
-    /// Bytes of address space (`RLIMIT_AS`), pools included; `None`: no limit, the control group
-    /// bounds the used memory.
+    /// Bytes of address space (`RLIMIT_AS`), including pools. `None` means no limit; the control
+    /// group still limits the used memory.
     pub address_space_bytes: Option<u64>,
 }
 
@@ -57,8 +59,8 @@ pub enum Enforcement {
     Kill,
     /// For debugging: the call fails with `ENOSYS`.
     NotImplemented,
-    /// For debugging, no protection: the call is done and logged by the kernel
-    /// (audit log, `type=1326`), so that a missing call can be found.
+    /// For debugging, without protection: the kernel makes the call and logs it (audit log,
+    /// `type=1326`), which shows a call that is missing in the list.
     Log,
 }
 
@@ -67,7 +69,7 @@ pub enum Enforcement {
 pub struct Profile {
     /// Selects the system call list.
     pub role: Role,
-    /// Shown as process name (first 15 bytes) and as host name.
+    /// The process name (first 15 bytes) and the host name.
     pub name: String,
     /// Uid and gid of the process; never 0.
     pub uid: u32,
@@ -77,22 +79,23 @@ pub struct Profile {
     pub mounts: Vec<Mount>,
     /// Limits of the process.
     pub limits: ProcessLimits,
-    /// Whether to enter a new user namespace without mapped ids. Off only where the host forbids
-    /// user namespaces (`doctor` reports it).
+    /// Whether to enter a new user namespace without mapped ids. `false` only on hosts that forbid
+    /// user namespaces (`doctor` reports this).
     pub user_namespace: bool,
-    /// Whether the kernel kills the process when the *thread* that spawned it ends. Off
-    /// for switch and routers, which outlive the node: it adopts them. A parent that
-    /// died before [`enter`](crate::enter) is not noticed; the end of the control
-    /// socket is the dependable sign.
+    /// Whether the kernel kills the process when the *thread* that spawned it ends. `false` for the
+    /// switch and routers, which outlive the node: the next node adopts them. If the parent ends
+    /// before [`enter`](crate::enter), the process does not notice this; the end of the control
+    /// socket is the reliable sign.
     pub die_with_parent: bool,
-    /// Whether a router may share memory with processes that others hand over ([`Role::Router`]).
+    /// Whether a router may share memory with processes that pass it their memory
+    /// ([`Role::Router`]).
     pub shares_memory: bool,
     /// The result of a forbidden system call.
     pub enforcement: Enforcement,
 }
 
 impl Profile {
-    /// Profile of an isolated router with the node-wide number `id`.
+    /// The profile of an isolated router that has the number `id` within the node.
     pub fn router(name: &str, id: u32) -> Self {
         Self {
             role: Role::Router,
@@ -114,7 +117,7 @@ impl Profile {
         }
     }
 
-    /// Profile of the switch: a thread per worker, a descriptor per pool.
+    /// The profile of the switch: one thread for each worker, and one descriptor for each pool.
     pub fn switch() -> Self {
         Self {
             role: Role::Switch,
@@ -131,8 +134,8 @@ impl Profile {
         }
     }
 
-    /// Profile of a user's own program: call [`enter`](crate::enter), then `execve`
-    /// a path inside the mounts. Descriptors without close-on-exec survive that.
+    /// The profile of a user's own program: the process calls [`enter`](crate::enter), then
+    /// `execve` with a path inside the mounts. Descriptors without close-on-exec stay open.
     pub fn program(name: &str, id: u32, mounts: Vec<Mount>) -> Self {
         Self {
             role: Role::Program,

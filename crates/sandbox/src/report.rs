@@ -12,7 +12,7 @@ use crate::cgroup::{Cgroups, Controller, Version};
 pub enum State {
     /// Completely.
     Full,
-    /// Partly; the finding names the missing part.
+    /// A part of the measure is available; the finding names the missing part.
     Partial,
     /// Not at all.
     Missing,
@@ -25,11 +25,11 @@ pub struct Finding {
     pub measure: &'static str,
     /// How far it is available.
     pub state: State,
-    /// The observation, and the consequence if it is not complete.
+    /// The observation, and the consequence if the measure is incomplete.
     pub detail: String,
 }
 
-/// Asks the kernel. Changes nothing and needs no privilege.
+/// Asks the kernel. This changes nothing and needs no privilege.
 pub fn report() -> Vec<Finding> {
     let mut findings = vec![landlock(), user_namespaces(), seccomp()];
     findings.extend(namespaces());

@@ -1,5 +1,5 @@
-//! The file system a sandboxed process sees: an empty read-only tmpfs, with the
-//! read-only mounts of a user's program in it.
+//! The file system that a sandboxed process sees: an empty read-only tmpfs, with the read-only
+//! mounts of a user's program in it.
 
 use std::fs;
 use std::io;
@@ -12,8 +12,8 @@ use nix::unistd::{chdir, pivot_root};
 use crate::error::{SandboxError, Step};
 use crate::profile::Mount;
 
-/// The mount point on which the new root is assembled. It hides the folder's contents, so every
-/// host must have the folder, and no program may be below it.
+/// The mount point on which the new root is assembled. The mount hides the folder's contents, so
+/// every host must have the folder, and no program may be below it.
 const STAGE: &str = "/proc";
 
 /// Mounts here have no devices, and executing a file gives no privilege.
@@ -22,7 +22,7 @@ const HARMLESS: MsFlags = MsFlags::MS_NOSUID.union(MsFlags::MS_NODEV);
 /// Replaces the root of the current (already private) mount namespace.
 pub(crate) fn replace(mounts: &[Mount]) -> Result<(), SandboxError> {
     const NONE: Option<&str> = None;
-    // Otherwise every change below would travel back into the host's namespace.
+    // Otherwise every change below would also appear in the host's namespace.
     mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)
         .step("making mounts private")?;
     let exec = if mounts.is_empty() { MsFlags::MS_NOEXEC } else { MsFlags::empty() };
@@ -31,11 +31,11 @@ pub(crate) fn replace(mounts: &[Mount]) -> Result<(), SandboxError> {
         STAGE,
         Some("tmpfs"),
         HARMLESS | exec,
-        // Room for mount points, not for data.
+        // Enough room for mount points, not for data.
         Some("size=64k,nr_inodes=1024,mode=0555"),
     )
     .step("mounting the empty root")?;
-    // The reader of the mounts must reach them, but does not own the folders above.
+    // The process must be able to pass the folders above the mounts, which it does not own.
     umask(Mode::from_bits_truncate(0o022));
     for wanted in mounts {
         bind(wanted)
@@ -43,7 +43,7 @@ pub(crate) fn replace(mounts: &[Mount]) -> Result<(), SandboxError> {
     }
     umask(Mode::from_bits_truncate(0o077));
     chdir(STAGE).step("entering the empty root")?;
-    // Old root on top of new root, then detach it: no folder for it is needed.
+    // Puts the old root on top of the new one, then detaches it: so the old root needs no folder.
     pivot_root(".", ".").step("pivoting the root")?;
     umount2(".", MntFlags::MNT_DETACH).step("detaching the old root")?;
     chdir("/").step("entering the new root")?;
@@ -57,8 +57,8 @@ pub(crate) fn replace(mounts: &[Mount]) -> Result<(), SandboxError> {
     .step("making the root read-only")
 }
 
-/// Binds one path, without the mounts below it, then makes the bind read-only:
-/// the kernel ignores flags on the first call.
+/// Binds one path, without the mounts below it, then makes the bind mount read-only: the first call
+/// ignores such flags.
 fn bind(wanted: &Mount) -> io::Result<()> {
     const NONE: Option<&str> = None;
     let place = inside(&wanted.target)?;
@@ -83,8 +83,8 @@ fn bind(wanted: &Mount) -> io::Result<()> {
     Ok(())
 }
 
-/// Path of a mount point while the root is being put together. A target with
-/// `..` could leave the stage and is refused.
+/// The path of a mount point while the root is being assembled. A target with `..` could leave the
+/// stage, so it is refused.
 fn inside(target: &Path) -> io::Result<PathBuf> {
     let mut place = PathBuf::from(STAGE);
     let mut depth = 0_u32;

@@ -6,12 +6,12 @@ use nix::unistd::Pid;
 
 use crate::error::{SandboxError, Step};
 
-/// Keeps this process on `cpus` (any, if empty) and makes it a batch process, which does not
-/// interrupt others when it wakes up. Europa's own pollers change that later (`Preemption` in
-/// `crates/pool`); a user's program cannot.
+/// Lets this process run on `cpus` only (on any CPU, if the list is empty) and makes it a batch
+/// process, which does not interrupt others when it wakes up. Europa's own pollers change this
+/// later (`Preemption` in `crates/pool`); a user's program cannot.
 ///
 /// # Errors
-/// No such CPU, or the kernel's error.
+/// A CPU does not exist, or the kernel's error.
 pub fn schedule(cpus: &[usize]) -> Result<(), SandboxError> {
     let this = Pid::from_raw(0);
     if !cpus.is_empty() {
@@ -22,12 +22,13 @@ pub fn schedule(cpus: &[usize]) -> Result<(), SandboxError> {
         sched_setaffinity(this, &set).step("choosing CPUs")?;
     }
     become_of(libc::SCHED_BATCH).step("becoming a batch process")?;
-    // Naps are short; the kernel would stretch them to more than twice their length.
+    // The process sleeps for short times; the kernel would extend them to more than twice their
+    // length.
     nix::sys::prctl::set_timerslack(1).step("asking for exact timers")
 }
 
-/// Lets this thread run only while its core is idle: any process that wakes up interrupts it, batch
-/// processes too. For work that is not urgent and holds no shared lock.
+/// Lets this thread run only while its core is idle: any process that wakes up interrupts it, even
+/// a batch process. This is for work that is not urgent and holds no shared lock.
 ///
 /// # Errors
 /// The kernel's error.
@@ -37,13 +38,13 @@ pub fn only_when_idle() -> Result<(), SandboxError> {
 
 fn become_of(policy: i32) -> nix::Result<()> {
     let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the parameters live through the call, which changes no memory of ours.
+    // SAFETY: the parameters exist during the call, which changes no memory of this process.
     let result = unsafe { libc::sched_setscheduler(0, policy, &parameters) };
     Errno::result(result).map(drop)
 }
 
-/// Lowers this process's priority: on a contended core, it gets a tenth of another one's share. For
-/// observers, which must not slow the observed process.
+/// Lowers this process's priority: on a contended core, it gets a tenth of the time of an ordinary
+/// process. This is for observers, which must not slow the observed process.
 ///
 /// # Errors
 /// The kernel's error.

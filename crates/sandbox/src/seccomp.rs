@@ -1,11 +1,11 @@
 //! The system call lists as filters in the kernel.
 //!
-//! Three answers exist in addition to "allowed". A call in no list kills the process. A *refused*
-//! call, which a harmless library may try (opening a file to print a backtrace, checking whether a
-//! descriptor is a terminal), fails with `EPERM`. `clone3`, whose flags a filter cannot see, fails
-//! with `ENOSYS`, whereupon libc uses `clone`. A filter has only one such answer, so these are
-//! three filters; the kernel applies the strictest. Calls that are allowed with any arguments cost
-//! nothing: the kernel keeps a bitmap of them and does not run the filters.
+//! The filters give three answers in addition to "allowed". A call in no list kills the process. A
+//! *refused* call, which a harmless library may try (opening a file to print a backtrace, checking
+//! whether a descriptor is a terminal), fails with `EPERM`. `clone3`, whose flags a filter cannot
+//! see, fails with `ENOSYS`; libc then uses `clone`. A filter has only one such answer, so these
+//! are three filters; the kernel applies the strictest answer. Calls that are allowed with any
+//! arguments cost nothing: the kernel keeps a bitmap of them and does not run the filters.
 
 mod tables;
 
@@ -34,7 +34,7 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 pub(crate) struct Beside {
     /// Creating threads.
     pub(crate) threads: bool,
-    /// Sharing memory with processes that others hand over.
+    /// Allows sharing memory with processes that pass their memory.
     pub(crate) shares_memory: bool,
 }
 
@@ -50,8 +50,8 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// The filters in the order in which they must be applied: each must let the
-/// application of the next pass.
+/// The filters in the order in which they must be applied: each filter must allow the application
+/// of the next one.
 fn filters(
     role: Role,
     beside: Beside,
@@ -73,7 +73,7 @@ fn filters(
     let mut survivable = allowed.clone();
     survivable.extend(refused.into_keys().map(|number| (number, Vec::new())));
     survivable.insert(libc::SYS_clone3, Vec::new());
-    // ... but not the second, which must also let the last one be applied.
+    // ... but not the second filter, which must also allow the application of the last one.
     let mut permitted = allowed;
     permitted.insert(libc::SYS_clone3, Vec::new());
     permitted.insert(libc::SYS_seccomp, Vec::new());
@@ -99,8 +99,8 @@ fn compile(
     Ok(filter.try_into()?)
 }
 
-/// Merges groups. A call without tests in any group is allowed unconditionally, for any rule of
-/// another group about its arguments.
+/// Merges groups. If any group allows a call without tests, the call is allowed with all arguments,
+/// even if other groups test them.
 fn rules<'a>(groups: impl Iterator<Item = &'a Group>) -> Result<Rules, SandboxError> {
     let mut rules = Rules::new();
     for Call { number, tests } in groups.flat_map(|group| group.calls) {
@@ -114,7 +114,7 @@ fn rules<'a>(groups: impl Iterator<Item = &'a Group>) -> Result<Rules, SandboxEr
     Ok(rules)
 }
 
-/// All tests must hold; alternatives become one rule each.
+/// All tests of a call must hold; each alternative becomes a rule of its own.
 fn rule(tests: &[Test]) -> Result<Vec<SeccompRule>, SandboxError> {
     let mut alternatives: Vec<Vec<SeccompCondition>> = vec![Vec::new()];
     for test in tests {
@@ -140,9 +140,9 @@ fn rule(tests: &[Test]) -> Result<Vec<SeccompRule>, SandboxError> {
     Ok(alternatives.into_iter().map(SeccompRule::new).collect::<Result<_, _>>()?)
 }
 
-/// Compares the low 32 bits: every tested argument is an `int` or `unsigned int` for
-/// the kernel, which ignores the upper half (the flags of `clone` and the protection
-/// of `mmap` are longs whose upper half has no meaning).
+/// Compares the low 32 bits. For the kernel every tested argument is an `int` or `unsigned int`,
+/// whose upper half it ignores. The flags of `clone` and the protection of `mmap` are longs, but
+/// their upper half has no meaning.
 fn condition(
     argument: u8,
     operator: SeccompCmpOp,
@@ -164,7 +164,7 @@ mod tests {
                 let beside = Beside { threads: beside.0, shares_memory: beside.1 };
                 let filters = filters(role, beside, Enforcement::Kill)
                     .expect("the tables make valid filters");
-                // The kernel refuses more than 4096 instructions a filter.
+                // The kernel refuses filters of more than 4096 instructions.
                 assert!(filters.iter().all(|filter| !filter.is_empty() && filter.len() < 4096));
             }
         }

@@ -1,11 +1,10 @@
-//! Starting a role process from the node, which is root and has threads.
+//! Starts a role process from the node, which is root and has threads.
 //!
-//! The child is made in the way of `posix_spawn`: `clone` with shared memory, the calling thread
-//! suspended until exec. So nothing is copied, however large the node is (no page tables, no
-//! copy-on-write faults afterwards), an error of the child is simply written into the caller's
-//! memory, and `exec` has been reached when `spawn` returns. In return there is a rule: between
-//! clone and exec the child makes only raw system calls, on memory prepared before; it allocates
-//! nothing and takes no lock.
+//! The child is made like in `posix_spawn`: `clone` with shared memory, and the calling thread
+//! sleeps until exec. So nothing is copied, even if the node is large (no page tables, no
+//! copy-on-write faults afterwards). The child writes an error into the caller's memory, and `exec`
+//! has happened when `spawn` returns. The cost is a rule: between clone and exec the child makes
+//! only raw system calls, on memory prepared before; it allocates nothing and takes no lock.
 
 use std::ffi::{CString, OsStr, c_char, c_int, c_void};
 use std::fs::File;
@@ -29,23 +28,23 @@ use crate::clone::clone_and_wait;
 use crate::error::{SandboxError, Step};
 
 /// The process to start. The program is always the running binary itself (`/proc/self/exe`, which
-/// also works when the file was replaced by an update).
+/// also works after an update has replaced the file).
 pub struct SpawnSpec<'a> {
     /// `argv`, the program's name first: `["europa", "router", ...]`.
     pub arguments: Vec<&'a OsStr>,
     /// Environment, `NAME=value`; nothing is inherited.
     pub environment: Vec<&'a OsStr>,
-    /// Handed over as descriptors 3, 4, ... in this order, open across exec. All
-    /// others of the caller are closed at exec, whether or not they ask for it.
-    /// Sockets should be stream or seqpacket: a datagram socket can be pointed at
-    /// other addresses.
+    /// Passed to the process as descriptors 3, 4, ... in this order; they stay open across exec.
+    /// All other descriptors of the caller are closed at exec, even those without close-on-exec.
+    /// Sockets should be stream or seqpacket: the process could send to other addresses by a
+    /// datagram socket.
     pub descriptors: Vec<BorrowedFd<'a>>,
     /// Standard output and error.
     pub log: BorrowedFd<'a>,
-    /// Joined before exec, so that all resources of the process are counted.
+    /// The process joins this group before exec, so that all its resources are counted.
     pub group: Option<&'a Group>,
-    /// Whether the process is number 1 of a new pid namespace. Then signals whose action is the
-    /// default do not reach it, even from outside: the role must install a handler for `SIGTERM`.
+    /// Whether the process is number 1 of a new pid namespace. Signals with the default action do
+    /// not reach such a process, even from outside: the role must install a handler for `SIGTERM`.
     /// `SIGKILL` always works, and the end of the process ends all processes of the namespace.
     pub pid_namespace: bool,
 }
@@ -55,10 +54,10 @@ pub struct SpawnSpec<'a> {
 pub enum Exit {
     /// It returned this code.
     Code(i32),
-    /// It was killed by this signal: `SIGSYS` is the system call filter, `SIGKILL`
-    /// without the node's doing the memory limit.
+    /// A signal killed the process: `SIGSYS` comes from the system call filter; a `SIGKILL` that
+    /// the node did not send comes from the memory limit.
     Signal(Signal),
-    /// It was adopted: only its parent learns the result.
+    /// The process was adopted: only its parent learns the result.
     Unknown,
 }
 
@@ -72,25 +71,26 @@ impl std::fmt::Display for Exit {
     }
 }
 
-/// A started process. Until it is [committed](Child::commit), dropping it kills and reaps the
-/// process: a start that fails half-way leaves nothing behind.
+/// A started process. Until it is [committed](Child::commit), dropping this value kills and reaps
+/// the process: a start that fails half-way leaves nothing behind.
 #[derive(Debug)]
 pub struct Child {
     pid: u32,
     pidfd: OwnedFd,
     exit: Option<Exit>,
-    /// Whether it is the child of another process, which has ended.
+    /// Whether another process, which has ended, started this one.
     adopted: bool,
-    /// Whether it continues without its owner.
+    /// Whether the process continues when its owner ends.
     committed: bool,
 }
 
-/// The identity of a process, different from all others, including later ones with its number.
+/// The identity of a process: different from that of all others, including later ones with the same
+/// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
-    /// Its number in the node's pid namespace.
+    /// The process's number in the node's pid namespace.
     pub pid: u32,
-    /// When it was started, in clock ticks since the machine was.
+    /// The time at which the process was started, in clock ticks since the start of the machine.
     pub started: u64,
 }
 
@@ -98,7 +98,7 @@ impl Identity {
     /// The identity of process `pid`, if it exists.
     pub fn of(pid: u32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name, in parentheses, may contain any character.
+        // The name is in parentheses and may contain any character.
         let rest = stat.rsplit_once(") ")?.1;
         Some(Self { pid, started: rest.split(' ').nth(19)?.parse().ok()? })
     }
@@ -113,14 +113,14 @@ impl Identity {
 }
 
 impl Child {
-    /// Takes over a process that another one has started; `None` if it has ended.
+    /// Takes over a process that another process has started; `None` if it has ended.
     ///
     /// # Errors
     /// The error of pidfd_open(2).
     pub fn adopt(process: Identity) -> Result<Option<Self>, SandboxError> {
         let Identity { pid, .. } = process;
         let Some(pidfd) = open(pid)? else { return Ok(None) };
-        // Checked while the descriptor keeps its number from being reused.
+        // This is checked while the descriptor prevents the reuse of the process's number.
         if Identity::of(pid) != Some(process) {
             return Ok(None);
         }
@@ -133,12 +133,12 @@ impl Child {
         self.pid
     }
 
-    /// From now on it outlives its owner, so that the next node can adopt it.
+    /// From now on the process outlives its owner, so that the next node can adopt it.
     pub fn commit(&mut self) {
         self.committed = true;
     }
 
-    /// How it ended, or `None` while it runs. Never blocks.
+    /// The way in which the process ended, or `None` while it runs. Never blocks.
     pub fn try_wait(&mut self) -> Result<Option<Exit>, SandboxError> {
         self.wait_with(WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG)
     }
@@ -223,7 +223,7 @@ pub(crate) fn send_signal(pidfd: BorrowedFd<'_>, signal: Signal) -> nix::Result<
 struct Plan {
     /// Sources of descriptors 0, 1, 2, 3, ...
     sources: Vec<RawFd>,
-    /// Files that take "0" for "put me in here".
+    /// Files to which the child writes "0", which puts the child into the group.
     groups: Vec<RawFd>,
     argv: Vec<*const c_char>,
     envp: Vec<*const c_char>,
@@ -266,7 +266,7 @@ pub fn spawn(spec: &SpawnSpec<'_>) -> Result<Child, SandboxError> {
     };
 
     // A signal handler must not run in the child, which shares this process's memory: signals are
-    // blocked until the child has set all of them to default.
+    // blocked until the child has reset all handlers.
     let mut before = SigSet::empty();
     pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before))
         .step("blocking signals")?;
@@ -288,13 +288,13 @@ pub fn spawn(spec: &SpawnSpec<'_>) -> Result<Child, SandboxError> {
     Ok(child)
 }
 
-/// Starts it as [`spawn`] does, as a process of another pid namespace, below the caller's own:
-/// `namespace` is a descriptor of it. That of `spec` must be false.
+/// Starts the process as [`spawn`] does, but in another pid namespace below the caller's own:
+/// `namespace` is a descriptor of it. `pid_namespace` of `spec` must be false.
 pub fn spawn_within(
     namespace: BorrowedFd<'_>,
     spec: &SpawnSpec<'_>,
 ) -> Result<Child, SandboxError> {
-    // Children of a thread that has chosen a pid namespace start there; such a thread can start no
+    // Children of a thread that has chosen a pid namespace start there. Such a thread can start no
     // more threads, so this is a temporary one.
     std::thread::scope(|scope| {
         let born = scope.spawn(|| {
@@ -308,7 +308,8 @@ pub fn spawn_within(
 
 /// The child between clone and exec.
 extern "C" fn child_main(plan: *mut c_void) -> c_int {
-    // SAFETY: `clone_and_wait` passes its exclusive reference, and sleeps until we are gone.
+    // SAFETY: `clone_and_wait` passes its exclusive reference, and sleeps until the child has
+    // executed or ended.
     let plan = unsafe { &mut *plan.cast::<Plan>() };
     let step = match run(plan) {
         Ok(never) => match never {},
@@ -332,8 +333,8 @@ fn run(plan: &Plan) -> Result<std::convert::Infallible, usize> {
         for &file in &plan.groups {
             check(libc::write(file, c"0".as_ptr().cast(), 1) as c_int, 1)?;
         }
-        // First duplicates every source above the targets, so that none is overwritten too early.
-        // The final duplicates are without close-on-exec, the intermediate ones have it.
+        // First duplicates every source above the targets, so that no target overwrites a source.
+        // The final duplicates have no close-on-exec, the intermediate ones have it.
         let mut target = 0;
         let mut lifted = [-1 as RawFd; MAX_DESCRIPTORS];
         for (&source, place) in plan.sources.iter().zip(&mut lifted) {
@@ -354,7 +355,7 @@ fn run(plan: &Plan) -> Result<std::convert::Infallible, usize> {
     Err(4)
 }
 
-/// Most descriptors that can be handed over, the three standard ones included.
+/// The maximum number of passed descriptors, including the three standard ones.
 const MAX_DESCRIPTORS: usize = 256;
 
 fn check(result: c_int, step: usize) -> Result<c_int, usize> {
@@ -396,7 +397,7 @@ mod tests {
         assert_eq!(child.try_wait().expect("looked"), None);
         child.kill(Signal::SIGKILL).expect("a signal");
         assert_eq!(child.wait().expect("it ends"), Exit::Unknown);
-        // Its parent has not asked about it yet.
+        // The parent has not yet asked for the result.
         assert!(Child::adopt(identity).expect("looked").is_none(), "it has ended");
         process.wait().expect("it has ended");
         assert!(Child::adopt(identity).expect("looked").is_none(), "it is gone");

@@ -1,4 +1,4 @@
-//! Descriptors and terminals that a process has from the node.
+//! Descriptors and terminals that a process gets from the node.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -12,8 +12,8 @@ use crate::error::{SandboxError, Step};
 /// The number of the first descriptor of [`spawn`](crate::spawn).
 const FIRST: RawFd = 3;
 
-/// The descriptors 3, 4, ... that [`spawn`](crate::spawn) has handed over to this process. From now
-/// on exec closes them. A second call is an error, as they have an owner then.
+/// The descriptors 3, 4, ... that [`spawn`](crate::spawn) has passed to this process. From now on
+/// exec closes them. A second call is an error, as the descriptors then have an owner.
 ///
 /// # Errors
 /// One of them is not open.
@@ -28,18 +28,20 @@ pub fn inherited<const N: usize>() -> Result<[OwnedFd; N], SandboxError> {
         let open = unsafe { BorrowedFd::borrow_raw(number) };
         fcntl(open, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).step("taking a descriptor")?;
     }
-    // SAFETY: all are open. They were so when this process began, so no other code of it has got
-    // their numbers, and `TAKEN` lets no other call own them.
+    // SAFETY: all are open. They have been open since the start of this process, so no other code
+    // of it has got their numbers, and `TAKEN` lets no other call own them.
     Ok(numbers.map(|number| unsafe { OwnedFd::from_raw_fd(number) }))
 }
 
-/// Makes `terminal` the controlling terminal of the calling process, which leads a session and has
-/// none. Another session that has this terminal loses it. Needs the rights of the host's root.
+/// Makes `terminal` the controlling terminal of the calling process, which must lead a session
+/// without a terminal. Another session that has this terminal loses it. This needs the rights of
+/// the host's root.
 ///
 /// # Errors
 /// It is no terminal.
 pub fn take_terminal(terminal: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: TIOCSCTTY takes an integer: 1 takes it away from another session (ioctl_tty(2)).
+    // SAFETY: TIOCSCTTY takes an integer: 1 takes the terminal away from another session
+    // (ioctl_tty(2)).
     let result = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSCTTY, 1) };
     Errno::result(result).map(drop).map_err(io::Error::from)
 }

@@ -1,8 +1,8 @@
-//! A short-lived tool, such as a compiler, that handles an untrusted file.
+//! Confines a short-lived tool, such as a compiler, that handles an untrusted file.
 //!
-//! Unlike a role it needs no root: any user can confine its own process. It reads the given files
-//! and executes programs below the system's folders; it writes to its standard output and error
-//! only, reaches no network, and its time and memory are limited.
+//! Unlike a role, a tool needs no root: any user can confine their own process. The tool reads the
+//! given files and executes programs below the system's folders. It writes to its standard output
+//! and error only and reaches no network; its time and memory are limited.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ use crate::profile::{Enforcement, Role};
 use crate::seccomp::{self, Beside};
 use crate::{descriptors, privileges};
 
-/// Where the system keeps programs, libraries and headers.
+/// The folders in which the system keeps programs, libraries and headers.
 const SYSTEM: [&str; 4] = ["/usr", "/lib", "/lib64", "/bin"];
 
 /// The limits of a tool.
@@ -31,11 +31,11 @@ pub struct ToolLimits {
     pub address_space_bytes: u64,
 }
 
-/// Confines the calling process irrevocably, before it executes a tool. Beside the system's folders
-/// it may read `readable`.
+/// Confines the calling process irrevocably, before it executes a tool. In addition to the system's
+/// folders, the process may read `readable`.
 ///
 /// # Errors
-/// The failed step; the process must end then.
+/// The failed step; the process must then end.
 pub fn lock_tool(readable: &[PathBuf], limits: &ToolLimits) -> Result<(), SandboxError> {
     descriptors::close_others(&[])?;
     let table = [
@@ -57,7 +57,7 @@ pub fn lock_tool(readable: &[PathBuf], limits: &ToolLimits) -> Result<(), Sandbo
     seccomp::apply(Role::Program, beside, Enforcement::Kill)
 }
 
-/// Only landlock closes the rest of the file system, so without it there is an error.
+/// Only landlock closes the rest of the file system, so a kernel without landlock is an error.
 fn fence(readable: &[PathBuf]) -> Result<(), SandboxError> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let mut rules = Ruleset::default()

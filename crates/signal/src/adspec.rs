@@ -3,7 +3,7 @@
 use crate::wire::{Adspec, Float, GuaranteedTerms};
 use crate::world::Offer;
 
-/// The ADSPEC behind an interface; `mtu` is the longest packet without its label.
+/// The ADSPEC after an interface; `mtu` is the longest packet without its label.
 pub(crate) fn extend(adspec: Adspec, offer: &Offer, mtu: u32) -> Adspec {
     let bandwidth = adspec.bandwidth.get().min(offer.bandwidth as f32);
     let guaranteed = adspec.guaranteed.map(|terms| GuaranteedTerms {

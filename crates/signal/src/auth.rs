@@ -1,4 +1,4 @@
-//! Authentication (RFC 2747, RFC 3097): keys, digests, and which sequence numbers have been seen.
+//! Authentication (RFC 2747, RFC 3097): keys, digests, and received sequence numbers.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ impl fmt::Debug for Key {
 /// Keyed digests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// HMAC-MD5, which every implementation has (RFC 2747, section 2).
+    /// HMAC-MD5, which every implementation supports (RFC 2747, section 2).
     Md5,
     /// HMAC-SHA1.
     Sha1,
@@ -52,7 +52,7 @@ impl Algorithm {
 impl Key {
     fn digest(&self, parts: &[&[u8]]) -> Vec<u8> {
         fn run<M: Mac + KeyInit>(secret: &[u8], parts: &[&[u8]]) -> Vec<u8> {
-            // HMAC takes keys of any length; the error is of MACs that do not.
+            // HMAC accepts keys of any length; the error exists for MACs that do not.
             let Ok(mut mac) = <M as KeyInit>::new_from_slice(secret) else { return Vec::new() };
             parts.iter().for_each(|part| mac.update(part));
             mac.finalize().into_bytes().to_vec()
@@ -64,7 +64,7 @@ impl Key {
         }
     }
 
-    /// The digest of a message with zeros in its place (RFC 2747, section 4.1).
+    /// The digest of a message, computed with zeros in the digest's place (RFC 2747, section 4.1).
     fn of_message(&self, bytes: &[u8], at: &std::ops::Range<usize>) -> Vec<u8> {
         let zeros = vec![0; at.len()];
         self.digest(&[&bytes[..at.start], &zeros, &bytes[at.end..]])
@@ -85,15 +85,15 @@ impl Key {
         let Some(at) = integrity_at(bytes) else { return false };
         let wanted = self.of_message(bytes, &at);
         let found = &bytes[at];
-        // Every byte is compared, so that the time does not reveal the number of right ones.
+        // Every byte is compared, so that the time does not reveal how many are right.
         wanted.len() == found.len()
             && wanted.iter().zip(found).fold(0, |different, (one, other)| different | (one ^ other))
                 == 0
     }
 }
 
-/// Received sequence numbers of a sender: the highest, and a bit for each of the 64 before it (RFC
-/// 2747, section 4.2: messages may be reordered, and are accepted once).
+/// Received sequence numbers of a sender: the highest, and a bit for each of the 64 numbers before
+/// it (RFC 2747, section 4.2: messages may be reordered, and each is accepted once).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     highest: u64,
@@ -105,7 +105,7 @@ impl Window {
         Self { highest: first, seen: 1 }
     }
 
-    /// Whether a number is new; it is not from then on.
+    /// Whether a number was not received before; it counts as received from then on.
     pub(crate) fn take(&mut self, sequence: u64) -> bool {
         if sequence > self.highest {
             let ahead = sequence - self.highest;

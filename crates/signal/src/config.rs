@@ -14,7 +14,7 @@ use crate::output::Entry;
 pub struct Config {
     /// The router's own address: its node id (RFC 4558), and its address in errors.
     pub router: IpAddr,
-    /// Addresses of the router beside those of its interfaces.
+    /// Addresses of the router that belong to no interface of its list.
     pub addresses: Vec<IpAddr>,
     /// The interfaces with RSVP.
     pub interfaces: Vec<Interface>,
@@ -34,14 +34,14 @@ pub struct Config {
     pub soft_preemption: Duration,
     /// Bounds against hostile neighbours.
     pub limits: Limits,
-    /// Hello instance: unchanged after a restart if state survived, otherwise another one; not 0.
+    /// Hello instance, not 0: the same after a restart if state survived, otherwise another one.
     pub instance: u32,
     /// Message-id epoch, 24 bits: another one after each restart (RFC 2961, section 4.1).
     pub epoch: u32,
-    /// The least sequence number that authentication may use: the last value of
+    /// The lowest sequence number that authentication may use: the last value of
     /// [`crate::Output::Remember`].
     pub sequence: u64,
-    /// Seeds jitter and challenges; the caller takes it from the system's randomness.
+    /// Seed of jitter and challenges; the caller takes it from the system's random numbers.
     pub seed: u64,
 }
 
@@ -50,24 +50,24 @@ pub struct Config {
 pub struct Interface {
     /// Its number; not 0.
     pub id: InterfaceId,
-    /// Its addresses; the first of each family is the source of messages.
+    /// The interface's addresses; the first of each family is the source of messages.
     pub addresses: Vec<IpAddr>,
     /// Longest IP packet, in bytes.
     pub mtu: u32,
     /// Bits that affinities test.
     pub colours: u32,
-    /// Authentication; messages without it are refused then.
+    /// Authentication; if set, messages without it are refused.
     pub key: Option<Key>,
 }
 
 /// RFC 2961, section 6.
 #[derive(Clone, Copy, Debug)]
 pub struct Retransmit {
-    /// Rf: until the first retransmission.
+    /// Rf: the time until the first retransmission.
     pub first: Duration,
     /// Rl: total number of transmissions. After these, state without refreshes is sent at `slow`.
     pub limit: u8,
-    /// RFC 8370, section 2.2: the interval after the rapid ones.
+    /// RFC 8370, section 2.2: the interval after the rapid retransmissions.
     pub slow: Duration,
     /// RFC 8370, section 2.3: most messages to a neighbour that are not acknowledged.
     pub window: usize,
@@ -76,9 +76,9 @@ pub struct Retransmit {
 /// Hello sessions.
 #[derive(Clone, Copy, Debug)]
 pub struct HelloSettings {
-    /// Between two requests; a neighbour that is silent for 3.5 intervals is lost.
+    /// Time between two requests; a neighbour that is silent for 3.5 intervals is lost.
     pub interval: Duration,
-    /// By node id (RFC 4558) instead of interface addresses.
+    /// Whether Hellos identify nodes by node id (RFC 4558) instead of interface addresses.
     pub by_node: bool,
 }
 
@@ -87,14 +87,14 @@ pub struct HelloSettings {
 pub enum EgressLabel {
     /// 3: the router before pops.
     ImplicitNull,
-    /// 0 or 2, by the payload's protocol.
+    /// Label 0 or 2, depending on the payload's protocol.
     ExplicitNull,
-    /// One of the label table, for each LSP.
+    /// A label from the label table, one for each LSP.
     Allocated,
 }
 
 impl EgressLabel {
-    /// The reserved label, if it is one.
+    /// The reserved label; `None` if labels are allocated.
     pub(crate) fn reserved(self, is_v6: bool) -> Option<Label> {
         match self {
             Self::ImplicitNull => Some(Label::IMPLICIT_NULL),
@@ -108,12 +108,13 @@ impl EgressLabel {
 /// Graceful restart.
 #[derive(Clone, Debug, Default)]
 pub struct Restart {
-    /// How long this node is silent at most when it restarts; 0 does not ask neighbours to wait.
+    /// Longest time for which this node is silent when it restarts; 0 does not ask neighbours to
+    /// wait.
     pub restart: Duration,
-    /// Time for learning its state again.
+    /// Time in which this node learns its state again.
     pub recovery: Duration,
-    /// Whether this start follows another one during which the data plane continued: neighbours are
-    /// asked to send their state again.
+    /// Whether the data plane continued while the signaller restarted: then neighbours are asked to
+    /// send their state again.
     pub resumes: bool,
     /// The entries that the data plane has kept from before this start. They are removed at the end
     /// of `recovery` unless a neighbour claims them.
@@ -175,12 +176,12 @@ impl Interface {
     }
 }
 
-/// RFC 2205, section 3.7: L >= (K + 0.5) * 1.5 * R with K = 3; 157.5 s where R = 30 s.
+/// RFC 2205, section 3.7: L >= (K + 0.5) * 1.5 * R with K = 3; 157.5 s if R = 30 s.
 pub(crate) fn lifetime(refresh: Duration) -> Duration {
     refresh.saturating_mul(21) / 4
 }
 
-/// RFC 2205, section 3.7: between half the period and one and a half.
+/// RFC 2205, section 3.7: a random time between half the period and one and a half periods.
 pub(crate) fn jitter(random: &mut Random, period: Duration) -> Duration {
     period.mul_f64(0.5 + random.unit())
 }

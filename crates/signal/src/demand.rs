@@ -2,8 +2,8 @@
 
 use crate::wire::{BadBucket, Flowspec, Service, TokenBucket, Tspec};
 
-/// A checked flowspec. Rates are bytes a second, lengths bytes; no number is NaN, infinite (but `peak`)
-/// or negative.
+/// A checked flowspec. Rates are bytes a second, lengths bytes. No number is NaN or negative, and
+/// only `peak` may be infinite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
     /// r.
@@ -12,7 +12,7 @@ pub struct Demand {
     pub depth: f64,
     /// p; may be infinite.
     pub peak: f64,
-    /// m; at least 1 unless nothing is reserved.
+    /// m: smallest policed unit, at least 1.
     pub smallest: u32,
     /// M.
     pub largest: u32,
@@ -53,7 +53,7 @@ impl Demand {
         })
     }
 
-    /// The demand that a sender's TSpec leads to, with controlled load.
+    /// The demand that follows from a sender's TSpec, with controlled load.
     pub(crate) fn of_tspec(tspec: &Tspec) -> Result<Self, BadBucket> {
         Self::of(&tspec.0, None)
     }
@@ -63,8 +63,8 @@ impl Demand {
         self.guaranteed.map_or(self.rate, |guaranteed| guaranteed.rate)
     }
 
-    /// The least demand that serves both: the need on a link of LSPs in a session that share (RFC
-    /// 2205, section 2.2, with the merging of RFC 2211 and 2212).
+    /// The smallest demand that serves both. It is what LSPs of a session need on a link that they
+    /// share (RFC 2205, section 2.2, with the merging of RFC 2211 and 2212).
     #[must_use]
     pub fn join(&self, other: &Self) -> Self {
         let guaranteed = match (self.guaranteed, other.guaranteed) {

@@ -13,7 +13,7 @@ use crate::wire::{
 };
 use crate::world::{Lack, Resource};
 
-/// The RFCs' error code for a lacking resource.
+/// The RFCs' error code for a missing resource.
 pub(crate) fn cause_of(lack: &Lack) -> Cause {
     match lack.resource {
         Resource::Delay => Cause::DELAY_BOUND,
@@ -50,7 +50,7 @@ impl Signaller {
         tspec: Option<Tspec>,
         error: ErrorSpec,
     ) {
-        // RFC 3209, section 3.1; the sender descriptor is the Path's.
+        // RFC 3209, section 3.1; the sender descriptor is that of the Path.
         let objects = vec![
             Object::Session(lsp.session),
             Object::Error(error),
@@ -62,7 +62,7 @@ impl Signaller {
         }
     }
 
-    /// Handles a failure of an LSP with state here: informs its head.
+    /// Handles a failure of an LSP at this node: informs its head.
     pub(crate) fn path_fails(&mut self, key: LspKey, cause: Cause) {
         let error = self.own_error(cause, 0);
         self.pass_path_error(key, error);
@@ -127,7 +127,7 @@ impl Signaller {
         }
     }
 
-    /// A Resv of a style that names no sender.
+    /// Refuses a Resv whose style names no sender.
     pub(crate) fn refuse_unnamed(
         &mut self,
         via: Adjacency,
@@ -148,7 +148,7 @@ impl Signaller {
         }
     }
 
-    /// A Resv is refused: downstream gets a ResvErr, and the head a PathErr.
+    /// Refuses a Resv: downstream gets a ResvErr, and the head a PathErr.
     pub(crate) fn refuse_resv(
         &mut self,
         via: Adjacency,
@@ -191,7 +191,7 @@ impl Signaller {
         }
     }
 
-    /// RFC 2205, section 3.1.9: the head confirms to the receiver that requested it.
+    /// RFC 2205, section 3.1.9: the head sends a confirmation to the receiver that requested it.
     pub(crate) fn confirm(&mut self, key: LspKey, receiver: IpAddr) {
         let Some(lsp) = self.lsps.get(&key) else { return };
         let (Some(via), Some(resv)) = (lsp.downstream.via(), &lsp.resv) else { return };

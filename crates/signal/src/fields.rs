@@ -10,7 +10,7 @@ use crate::wire::{
     UnknownRule,
 };
 
-/// The fields of a Path, without its LSP's name and its sender.
+/// The fields of a Path except its LSP's name and its sender.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PathBody {
     pub(crate) request: LabelRequest,
@@ -19,7 +19,7 @@ pub(crate) struct PathBody {
     pub(crate) tspec: Tspec,
     pub(crate) adspec: Option<Adspec>,
     pub(crate) record: Option<RecordRoute>,
-    /// Policy data, and classes that are handed on unread.
+    /// Policy data, and objects of classes that are forwarded unread.
     pub(crate) others: Vec<Object>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Flow {
     pub(crate) record: Option<RecordRoute>,
 }
 
-/// All of a message; a repeated field counts once.
+/// All fields of a message; a repeated field counts once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fields {
     pub(crate) session: Option<Session>,
@@ -53,7 +53,7 @@ pub(crate) struct Fields {
     pub(crate) others: Vec<Object>,
     pub(crate) id: Option<MessageId>,
     pub(crate) acks: Vec<MessageIdAck>,
-    /// The treatment of an unknown object by RFC 2205, section 3.10.
+    /// The error for an unknown object, if RFC 2205, section 3.10, requires one.
     pub(crate) refusal: Option<Cause>,
 }
 
@@ -87,7 +87,7 @@ impl Fields {
             Object::RecoveryLabel(it) => self.recovery_label = Some(it.0),
             Object::MessageId(it) => self.id = Some(it),
             Object::MessageIdAck(it) => self.acks.push(it),
-            // A flowspec is for all filters behind it (RFC 2205, section 3.1.4).
+            // A flowspec applies to all filters behind it (RFC 2205, section 3.1.4).
             Object::Flowspec(it) => *flowspec = Some(it),
             Object::Filter(sender) => {
                 let flowspec = *flowspec;
@@ -98,14 +98,14 @@ impl Fields {
                     flow.label = Some(it);
                 }
             }
-            // In a Resv it belongs to the former filter, in a Path to the message.
+            // In a Resv it belongs to the preceding filter, in a Path to the message.
             Object::RecordRoute(it) => match self.flows.last_mut() {
                 Some(flow) => flow.record = Some(it),
                 None => self.record = Some(it),
             },
             Object::Policy(..) => self.others.push(object),
             Object::Unknown { class, c_type, .. } => self.unknown(class, c_type, object),
-            // Objects of other messages, or not needed.
+            // Objects of other messages, or objects that are not needed.
             Object::Integrity(_)
             | Object::Scope(_)
             | Object::Hello(_)
@@ -120,7 +120,7 @@ impl Fields {
         const FLOWSPEC: u8 = 9;
         let rule = UnknownRule::of(class);
         let cause = match (Object::is_known_class(class), rule) {
-            // A service of RFC 2210 that is not served here.
+            // An RFC 2210 service that is not supported.
             (true, _) if class == FLOWSPEC && c_type == 2 => Cause::SERVICE_UNSUPPORTED,
             (true, UnknownRule::Refuse) => Cause::unknown_c_type(class, c_type),
             (false, UnknownRule::Refuse) => Cause::unknown_class(class, c_type),
@@ -138,7 +138,7 @@ impl Fields {
         Some(LspKey { session: self.session?, sender: self.sender? })
     }
 
-    /// A Path's body, if all required objects are present.
+    /// A Path's body; `None` if a required object is missing.
     pub(crate) fn path_body(&self) -> Option<PathBody> {
         Some(PathBody {
             request: self.request?,
@@ -153,8 +153,8 @@ impl Fields {
 }
 
 impl PathBody {
-    /// Setup and hold priority; without SESSION_ATTRIBUTE the LSP preempts no other and yields to
-    /// all.
+    /// Setup and hold priority. Without SESSION_ATTRIBUTE the LSP preempts no other LSP, and every
+    /// other LSP may preempt it.
     pub(crate) fn priorities(&self) -> (u8, u8) {
         self.attribute.as_ref().map_or((7, 7), |attribute| (attribute.setup, attribute.hold))
     }

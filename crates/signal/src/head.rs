@@ -65,7 +65,7 @@ impl Signaller {
         let path = lsp.path.clone();
         let is_moved = lsp.resv.is_none();
         let result = self.resolve(world, &key, &path, true).and_then(|(downstream, _)| {
-            // An LSP in place has its reservation.
+            // An LSP that is up has its reservation.
             if is_moved {
                 self.check_room(world, &key, &path, downstream)?;
             }
@@ -111,7 +111,7 @@ impl Signaller {
 
     pub(crate) fn delete(&mut self, world: &mut dyn World, key: LspKey) {
         if self.lsps.get(&key).is_some_and(|lsp| lsp.upstream == Upstream::Head) {
-            // A caller that deletes it needs no notification.
+            // A caller that deletes the LSP needs no notification.
             if let Some(lsp) = self.lsps.get_mut(&key) {
                 lsp.is_up = false;
             }

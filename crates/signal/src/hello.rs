@@ -55,7 +55,7 @@ impl Signaller {
     fn send_hello(&mut self, key: PeerKey, is_ack: bool) {
         let Some(peer) = self.peers.get(&key) else { return };
         let destination = match peer.liveness {
-            // RFC 3473, section 9.5.1: nothing is reported about an instance that may be gone.
+            // RFC 3473, section 9.5.1: this node reports no instance that may no longer exist.
             Liveness::Restarting => 0,
             _ => peer.theirs.unwrap_or(0),
         };
@@ -67,7 +67,8 @@ impl Signaller {
             Object::Capability(capability),
         ];
         let mut message = Message::new(Kind::Hello, objects);
-        // RFC 3209, section 5.1: one hop; RFC 4558, section 3: by node id, more.
+        // RFC 3209, section 5.1: one hop. RFC 4558, section 3: Hellos by node id may pass more
+        // hops.
         message.ttl = if key.interface.is_some() { 1 } else { 255 };
         let outgoing = match key.interface {
             Some(_) => self.to_neighbour(via, message),
@@ -88,14 +89,15 @@ impl Signaller {
             Object::Hello(hello) => Some(*hello),
             _ => None,
         });
-        // RFC 3209, section 5.2: no instance is 0.
+        // RFC 3209, section 5.2: an instance is never 0.
         let Some(hello) = hello.filter(|hello| hello.source != 0) else {
             self.counters.useless += 1;
             return;
         };
         let Arrival { via, source, .. } = arrival;
         let by_node = self.config.hello.is_some_and(|hello| hello.by_node);
-        // An address that is no neighbour's on this interface is a node id (RFC 4558, section 3).
+        // If no neighbour on this interface has this address, it is a node id (RFC 4558, section
+        // 3).
         let interface = (!by_node || self.neighbours.contains_key(&via)).then_some(via.interface);
         let key = PeerKey { interface, address: source };
         let reduces = message.flags & Message::REFRESH_REDUCTION != 0;
@@ -115,7 +117,7 @@ impl Signaller {
         self.note_capabilities(key, message);
         self.note_instance(world, key, hello);
         if !self.timers.is_set(Timer::Silence(key)) {
-            // It is removed if it does not answer, unless it is a neighbour of an LSP.
+            // The peer is removed if it does not answer, unless it is a neighbour of an LSP.
             self.timers.set(Timer::Silence(key), self.now + self.silence());
         }
         if !hello.is_ack {
@@ -128,7 +130,7 @@ impl Signaller {
         for object in &message.objects {
             match object {
                 Object::RestartCap(restart) => {
-                    // 0xffff_ffff is without end; state is kept for an hour at most.
+                    // 0xffff_ffff means unlimited; state is kept for an hour at most.
                     let bounded = |ms: u32| Duration::from_millis(ms.min(3_600_000).into());
                     peer.restart = bounded(restart.restart_ms);
                     peer.recovery = bounded(restart.recovery_ms);
@@ -139,7 +141,7 @@ impl Signaller {
         }
     }
 
-    /// RFC 3209, section 5.3: another instance shows that the neighbour has been reset.
+    /// RFC 3209, section 5.3: a new instance shows that the neighbour has been reset.
     fn note_instance(&mut self, world: &mut dyn World, key: PeerKey, hello: Hello) {
         let Some(peer) = self.peers.get_mut(&key) else { return };
         let before = peer.known.replace(hello.source);
@@ -162,8 +164,8 @@ impl Signaller {
         }
         let Some(peer) = self.peers.get_mut(&key) else { return };
         if hello.destination != peer.instance {
-            // RFC 3209, section 5.3: the neighbour has lost this node, or assumes that it was
-            // reset.
+            // RFC 3209, section 5.3: the neighbour has lost this node's state, or assumes that this
+            // node was reset.
             peer.must_resume |= peer.liveness == Liveness::Up;
             return;
         }
@@ -196,12 +198,13 @@ impl Signaller {
         }
         self.lose(world, key, true);
         if !self.timers.is_set(Timer::Hello(key)) {
-            // It requested and got an answer, but is no neighbour of any LSP.
+            // The peer has requested and got an answer, but is no neighbour of any LSP.
             self.peers.remove(&key);
         }
     }
 
-    /// A neighbour's state does not time out before the neighbour has had time to send it again.
+    /// Keeps a neighbour's state from timing out before the neighbour has had time to send it
+    /// again.
     fn keep_states(&mut self, key: PeerKey, time: Duration) {
         let until = self.now + time;
         for timer in self.states_from(key).into_iter().flat_map(|(paths, resvs)| {
@@ -212,7 +215,7 @@ impl Signaller {
         }
     }
 
-    /// LSPs whose path state comes from a peer, and those whose reservation does.
+    /// LSPs whose path state comes from a peer, and LSPs whose reservation state does.
     fn states_from(&self, key: PeerKey) -> Option<(Vec<LspKey>, Vec<LspKey>)> {
         let is_of = |via: Option<Adjacency>| {
             via.and_then(|via| self.neighbours.get(&via)).is_some_and(|one| one.peer == key)
@@ -229,15 +232,15 @@ impl Signaller {
         (!paths.is_empty() || !resvs.is_empty()).then_some((paths, resvs))
     }
 
-    /// The neighbour has lost its state of this node, or is gone: its own state is removed. If it
-    /// may not know that (`is_silent`), it is informed.
+    /// The neighbour has lost its state of this node, or no longer exists: the state from it is
+    /// removed. If it may not know that (`is_silent`), it is informed.
     fn lose(&mut self, world: &mut dyn World, key: PeerKey, is_silent: bool) {
         let Some(peer) = self.peers.get_mut(&key) else { return };
         let was_up = peer.liveness != Liveness::Unknown;
         peer.liveness = Liveness::Unknown;
         peer.theirs = None;
         if is_silent {
-            // RFC 3209, section 5.3: another instance shows the neighbour that it was lost.
+            // RFC 3209, section 5.3: a new instance shows the neighbour that it was lost.
             self.next_instance = self.next_instance.wrapping_add(1).max(1);
             peer.instance = self.next_instance;
         }
@@ -259,8 +262,9 @@ impl Signaller {
         }
     }
 
-    /// RFC 3473, section 9.5.2: the neighbour has restarted, and its data plane has continued. Its
-    /// state is kept, and sent to it again with the former labels.
+    /// RFC 3473, section 9.5.2: the neighbour has restarted, and its data plane has continued. This
+    /// node keeps the neighbour's state, and sends it to the neighbour again with the former
+    /// labels.
     fn help(&mut self, key: PeerKey) {
         let Some(peer) = self.peers.get_mut(&key) else { return };
         let recovery = peer.recovery;
@@ -276,7 +280,7 @@ impl Signaller {
                 (lsp.path_id, lsp.resv_id) = (None, None);
             }
         }
-        // State that was refreshed by its id is refreshed in full, as the ids are lost.
+        // State that was refreshed by id is now refreshed in full, because the ids are lost.
         for timer in paths
             .into_iter()
             .map(Timer::ResvRefresh)
@@ -287,7 +291,7 @@ impl Signaller {
         }
     }
 
-    /// A neighbour answers, again or for the first time: it gets all state.
+    /// A neighbour answers, again or for the first time: all state is sent to it.
     fn resume(&mut self, world: &mut dyn World, key: PeerKey) {
         let Some((paths, resvs)) = self.states_from(key) else { return };
         for lsp in resvs {
@@ -296,7 +300,8 @@ impl Signaller {
         let recovers = self.recovers(key);
         let wants = self.peers.get(&key).is_some_and(|peer| peer.can(Capability::RECOVERY_DESIRED));
         for lsp in paths {
-            // A recovering neighbour has no path state for the Resv before it has sent its own.
+            // A recovering neighbour has no path state for the Resv until it has sent its Path
+            // again.
             if !recovers {
                 self.send_resv(lsp, true);
             } else if wants {
@@ -311,7 +316,7 @@ impl Signaller {
         until.is_some_and(|until| until > self.now)
     }
 
-    /// The same of the node behind a neighbour.
+    /// Whether the node behind a neighbour is learning its state again.
     pub(crate) fn neighbour_recovers(&self, via: Adjacency) -> bool {
         self.neighbours.get(&via).is_some_and(|neighbour| self.recovers(neighbour.peer))
     }
@@ -320,7 +325,7 @@ impl Signaller {
         let of = self.neighbours.iter().filter(|(via, _)| via.interface == interface);
         let mut peers: Vec<PeerKey> = of.map(|(_, neighbour)| neighbour.peer).collect();
         peers.dedup();
-        // A node whose messages have its node id may still be reachable by another interface.
+        // If a node's messages have its node id, it may still be reachable by another interface.
         for peer in peers.into_iter().filter(|peer| peer.interface.is_some()) {
             self.peers.entry(peer).or_insert_with(|| {
                 let via = Adjacency { interface, address: peer.address };
@@ -330,7 +335,8 @@ impl Signaller {
         }
     }
 
-    /// RFC 8370, section 3.1: both announce it, and Hellos by node id show when the other is lost.
+    /// RFC 8370, section 3.1: both nodes announce it, and Hellos by node id show when the other
+    /// node is lost.
     pub(crate) fn is_independent(&self, via: Adjacency) -> bool {
         self.config.independent_refresh.is_some()
             && self.neighbours.get(&via).is_some_and(|neighbour| {
@@ -341,7 +347,7 @@ impl Signaller {
             })
     }
 
-    /// A neighbour that no LSP has used for a lifetime.
+    /// Forgets a neighbour that no LSP has used for a lifetime.
     pub(crate) fn forget(&mut self, via: Adjacency) {
         let Some(neighbour) = self.neighbours.get(&via) else { return };
         if neighbour.users > 0 {

@@ -44,7 +44,7 @@ pub struct InterfaceId(pub u32);
 /// A neighbour on one interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Adjacency {
-    /// The interface behind which it is.
+    /// The interface behind which the neighbour is.
     pub interface: InterfaceId,
     /// Its address there.
     pub address: IpAddr,
@@ -75,14 +75,14 @@ impl Label {
     pub const EXPLICIT_NULL_V4: Self = Self(0);
     /// RFC 3032: the payload below this label is IPv6.
     pub const EXPLICIT_NULL_V6: Self = Self(2);
-    /// RFC 3032: never sent; the router before the last one pops.
+    /// RFC 3032: this label is never sent; the router before the last one pops.
     pub const IMPLICIT_NULL: Self = Self(3);
     /// The first that is not reserved.
     pub const FIRST: Self = Self(16);
     /// The last of 20 bits.
     pub const LAST: Self = Self(0xf_ffff);
 
-    /// A label that a neighbour may assign: 0, 2, 3, or 16 to 1,048,575. The others are reserved
+    /// A label that a neighbour may assign: 0, 2, 3, or 16 to 1,048,575. All others are reserved
     /// (RFC 3032, section 2.1) or have more than 20 bits.
     pub const fn new(value: u32) -> Option<Self> {
         match value {
@@ -96,7 +96,7 @@ impl Label {
         self.0
     }
 
-    /// Whether it is an unreserved label, which can be in a label table.
+    /// Whether it is an unreserved label, which a label table can contain.
     pub const fn is_allocated(self) -> bool {
         self.0 >= Self::FIRST.0
     }

@@ -8,7 +8,7 @@ use crate::wire::{ExplicitRoute, SessionAttribute, Tspec};
 /// One event.
 #[derive(Clone, Debug)]
 pub enum Input<'a> {
-    /// Time has passed: due work is done. Every other input does that too.
+    /// Time has passed: due work is done. Every other input does due work, too.
     Tick,
     /// A datagram of IP protocol 46 arrives, whatever its destination.
     Packet {
@@ -30,7 +30,7 @@ pub enum Input<'a> {
     },
     /// This router becomes an LSP's head.
     Create(Tunnel),
-    /// An LSP of this head gets other traffic. If that is refused, the old reservation stays.
+    /// An LSP of this head gets another demand. If that is refused, the old reservation stays.
     Change {
         /// Which.
         lsp: LspKey,
@@ -48,8 +48,8 @@ pub enum Input<'a> {
 /// An LSP as requested by its head.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tunnel {
-    /// Its name. A new LSP of a tunnel that exists has the same session and another LSP number; with
-    /// [`SessionAttribute::SHARED_EXPLICIT`] both share bandwidth (make before break).
+    /// The LSP's name. A new LSP of an existing tunnel has the same session and another LSP number.
+    /// With [`SessionAttribute::SHARED_EXPLICIT`] both share bandwidth (make before break).
     pub lsp: LspKey,
     /// Its traffic.
     pub tspec: Tspec,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::id::{Label, Time};
 
-/// 16 to 1,048,575, taken in turn. A label that is given back rests for a lifetime: a neighbour whose
-/// state has not yet timed out must not send into another LSP.
+/// Labels 16 to 1,048,575, assigned in turn. A label that is returned is not assigned again for a
+/// lifetime: a neighbour whose state has not yet timed out must not send into another LSP.
 #[derive(Debug)]
 pub(crate) struct Labels {
     used: BTreeSet<Label>,
@@ -23,7 +23,7 @@ impl Labels {
         Self { used, resting, is_resting, next, rest }
     }
 
-    /// A label that is free, and was so for a lifetime.
+    /// A label that has been free for a lifetime.
     pub(crate) fn take(&mut self, now: Time) -> Option<Label> {
         self.wake(now);
         let all = (Label::LAST.get() - Label::FIRST.get() + 1) as usize;
@@ -39,7 +39,7 @@ impl Labels {
         }
     }
 
-    /// Takes this label, if it is free: the data plane has kept it over a restart.
+    /// Assigns this label, if it is free: the data plane has kept it during a restart.
     pub(crate) fn claim(&mut self, label: Label) -> bool {
         label.is_allocated() && self.used.insert(label)
     }

@@ -14,20 +14,20 @@ pub(crate) struct Claim {
     pub(crate) demand: Demand,
     /// 0 (best) to 7.
     pub(crate) hold: u8,
-    /// When it is preempted, it may stay for a while without a reservation.
+    /// Whether the LSP may stay for some time without a reservation when it is preempted.
     pub(crate) is_soft: bool,
 }
 
 #[derive(Debug, Default)]
 struct Members {
     claims: BTreeMap<Sender, Claim>,
-    /// The softly preempted LSPs of these, which hold nothing.
+    /// The softly preempted LSPs of this group, which hold no resources.
     unpaid: Vec<Sender>,
     charged: Option<Demand>,
 }
 
 impl Members {
-    /// The needs of the group (RFC 3209, section 2.4.2: LSPs that share count the maximum).
+    /// The demand of the group (RFC 3209, section 2.4.2: for LSPs that share, the maximum counts).
     fn need(&self, rules: Rules) -> Option<Demand> {
         let paid = self.claims.iter().filter(|(sender, _)| !self.unpaid.contains(sender));
         paid.map(|(_, claim)| claim.demand).reduce(|one, other| {
@@ -88,7 +88,7 @@ impl Ledger {
         let own = group(lsp, style);
         let link = self.links.entry(interface).or_default();
         let first = Holder { session: own.session, alone: None };
-        // Within a session, the shared group sorts before single LSPs.
+        // Within a session, the shared group comes before single LSPs.
         let mut of_session = link.range(first..).take_while(|(key, _)| key.session == own.session);
         if of_session.any(|(key, _)| key.alone.is_some() != own.alone.is_some()) {
             return Err(Refusal::Style);
@@ -153,7 +153,7 @@ impl Ledger {
             let _ = admit.exchange(interface, &own, Some(&need), held.as_ref());
         }
         for (key, charged) in freed.iter().rev() {
-            // It existed before, and no other resource has been taken.
+            // The old reservation existed before, and no other resource has been taken since.
             let _ = admit.exchange(interface, key, None, Some(charged));
         }
         result
@@ -201,7 +201,7 @@ impl Ledger {
         })
     }
 
-    /// The reservations on an interface, group by group.
+    /// The groups with resources on an interface.
     #[cfg(test)]
     pub(crate) fn charges(&self, interface: InterfaceId) -> impl Iterator<Item = Demand> {
         self.links.get(&interface).into_iter().flatten().filter_map(|(_, members)| members.charged)
@@ -220,7 +220,7 @@ fn candidates(link: &BTreeMap<Holder, Members>, own: Holder, setup: u8) -> Vec<H
     found.into_iter().map(|(_, key)| key).collect()
 }
 
-/// Charges the group `own` with `need`, and preempts others if necessary.
+/// Charges the group `own` with `need`, and preempts other groups if necessary.
 fn make_room<A: Admit + ?Sized>(
     admit: &mut A,
     interface: InterfaceId,
@@ -252,7 +252,7 @@ fn make_room<A: Admit + ?Sized>(
     if let Err(lack) = result {
         if rules.hold(Rule::RestoreTheOthers) {
             for (key, charged) in freed.iter().rev() {
-                // It existed before, and no other resource has been taken.
+                // The old reservation existed before, and no other resource has been taken since.
                 if admit.exchange(interface, key, None, Some(charged)).is_ok()
                     && let Some(members) = link.get_mut(key)
                 {
@@ -265,7 +265,7 @@ fn make_room<A: Admit + ?Sized>(
     if let Some(members) = link.get_mut(&own) {
         members.charged = need;
     }
-    // Smaller LSPs that fit after a larger one was preempted stay: the most important first.
+    // If smaller LSPs fit after a larger one was preempted, they stay: the most important first.
     let mut victims = Vec::new();
     for (key, charged) in freed.iter().rev() {
         let Some(members) = link.get_mut(key) else { continue };

@@ -26,8 +26,9 @@
 //!
 //! # Missing parts
 //!
-//! Wildcard filters are refused. A Resv is sent for each LSP alone, also with the shared explicit
-//! style; a Resv that names several LSPs is accepted. Facility backup (RFC 4090) is missing.
+//! Wildcard filters are refused. A separate Resv is sent for each LSP, even with the shared
+//! explicit style. A received Resv may name several LSPs. Facility backup (RFC 4090) is not
+//! supported.
 
 mod adspec;
 mod auth;

@@ -46,7 +46,7 @@ impl Downstream {
     }
 }
 
-/// Which state of an LSP a message carries.
+/// The state of an LSP that a message carries: path or reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Side {
     /// Path and PathTear.
@@ -60,7 +60,7 @@ pub(crate) enum Side {
 pub(crate) struct Sent {
     pub(crate) via: Adjacency,
     pub(crate) objects: Vec<Object>,
-    /// Its MESSAGE_ID, if the neighbour supports it.
+    /// The message's MESSAGE_ID, if the neighbour supports ids.
     pub(crate) id: Option<u32>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Reservation {
     pub(crate) flowspec: Flowspec,
     pub(crate) demand: Demand,
     pub(crate) style: Style,
-    /// The label that the neighbour downstream assigned; at the tail, the one that the tail
+    /// The label that the neighbour downstream assigned; at the tail, the label that the tail
     /// assigned.
     pub(crate) label: Label,
     pub(crate) record: Option<RecordRoute>,
@@ -82,7 +82,7 @@ pub(crate) struct Reservation {
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     pub(crate) ticket: Ticket,
-    /// The entry that holds if it fails.
+    /// The entry that applies if the change fails.
     pub(crate) before: Option<Reservation>,
 }
 
@@ -93,10 +93,10 @@ pub(crate) struct Lsp {
     pub(crate) downstream: Downstream,
     pub(crate) ttl: u8,
     pub(crate) path: PathBody,
-    /// The periods that path and reservation are refreshed with.
+    /// The periods at which path and reservation are refreshed.
     pub(crate) path_period: Duration,
     pub(crate) resv_period: Duration,
-    /// MESSAGE_ID of the Path that was taken last, and of the Resv.
+    /// MESSAGE_ID of the Path that was accepted last, and of the Resv.
     pub(crate) path_id: Option<u32>,
     pub(crate) resv_id: Option<u32>,
     pub(crate) sent_path: Option<Sent>,
@@ -104,14 +104,14 @@ pub(crate) struct Lsp {
     pub(crate) sent_resv: Option<Sent>,
     pub(crate) incoming: Option<Label>,
     pub(crate) pending: Option<Pending>,
-    /// The data plane has an entry, or has got the order.
+    /// Whether the data plane has an entry, or an order for one.
     pub(crate) is_installed: bool,
     /// At the head: whether [`crate::Event::Up`] was the last reported event.
     pub(crate) is_up: bool,
-    /// The demand that upstream has refused: an equal or larger one is not requested again for a
-    /// time (RFC 2205, section 3.5).
+    /// The demand that upstream has refused. For some time, no equal or larger demand is requested
+    /// again (RFC 2205, section 3.5).
     pub(crate) blockade: Option<Flowspec>,
-    /// It is preempted, but may stay for a time.
+    /// Whether the LSP is preempted, but may stay for some time.
     pub(crate) is_preempted: bool,
 }
 

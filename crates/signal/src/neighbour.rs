@@ -1,4 +1,4 @@
-//! A neighbour's message ids, and unacknowledged messages to it (RFC 2961).
+//! A neighbour's message ids, and messages that it has not acknowledged (RFC 2961).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -12,7 +12,7 @@ use crate::wire::{Kind, MessageIdAck};
 /// The state that a message is about.
 pub(crate) type About = (LspKey, Side);
 
-/// A message that is sent until it is acknowledged.
+/// A message that is repeated until it is acknowledged.
 #[derive(Clone, Debug)]
 pub(crate) struct Unacknowledged {
     pub(crate) outgoing: Outgoing,
@@ -30,22 +30,22 @@ pub(crate) struct Neighbour {
     pub(crate) is_capable: bool,
     /// The epoch of its message ids.
     pub(crate) epoch: Option<u32>,
-    /// Its messages that represent state here.
+    /// The neighbour's messages, by id, that represent state of this node.
     pub(crate) received: BTreeMap<u32, About>,
-    /// State that it has torn down, so that a reordered message does not restore it.
+    /// State that the neighbour has torn down, so that a reordered message does not restore it.
     pub(crate) removed: BTreeMap<About, (u32, Time)>,
-    /// Acknowledgements for it that have not been sent.
+    /// Acknowledgements for the neighbour that have not been sent.
     pub(crate) acks: Vec<MessageIdAck>,
     unacknowledged: BTreeMap<u32, Unacknowledged>,
     /// Unacknowledged messages, by the time of their retransmission.
     flight: BTreeSet<(Time, u32)>,
     /// Ids that wait for room in the window (RFC 8370, section 2.3); some may be superseded.
     waiting: VecDeque<u32>,
-    /// Messages to it that are refreshed by their ids.
+    /// Messages to the neighbour whose state is refreshed by their ids.
     pub(crate) summarised: BTreeMap<u32, About>,
     /// The last message about a state, whether acknowledged or not.
     latest: BTreeMap<About, u32>,
-    /// LSPs from it or to it; one that does both counts twice.
+    /// Number of LSPs from or to the neighbour; an LSP in both directions counts twice.
     pub(crate) users: usize,
 }
 
@@ -67,7 +67,7 @@ impl Neighbour {
         }
     }
 
-    /// Forgets all messages between the two: the other side has lost its state.
+    /// Forgets all messages to and from the neighbour: it has lost its state.
     pub(crate) fn reset(&mut self) {
         self.epoch = None;
         self.received.clear();
@@ -125,12 +125,13 @@ impl Neighbour {
         None
     }
 
-    /// The neighbour does not know an id (RFC 2961, section 5.4). Returns its state.
+    /// The neighbour does not know an id (RFC 2961, section 5.4). Returns the state of that id.
     pub(crate) fn refused(&mut self, id: u32) -> Option<About> {
         self.summarised.remove(&id)
     }
 
-    /// The next waiting message, if there is room now; `again` is the time of its retransmission.
+    /// The next waiting message, if the window has room now; `again` is the time of its
+    /// retransmission.
     pub(crate) fn next_waiting(&mut self, window: usize, again: Time) -> Option<&Outgoing> {
         while self.flight.len() < window {
             let id = self.waiting.pop_front()?;
@@ -148,7 +149,7 @@ impl Neighbour {
         self.unacknowledged.get(&id).map(|message| (id, message.sent))
     }
 
-    /// It is sent once more now, and then at `again`.
+    /// Notes that the message is sent now, and will be sent again at `again`.
     pub(crate) fn send_again(&mut self, id: u32, again: Time) -> Option<&Outgoing> {
         let message = self.unacknowledged.get_mut(&id)?;
         self.flight.remove(&(message.again, id));
@@ -174,7 +175,7 @@ impl Neighbour {
         self.latest.get(&about).is_some_and(|id| self.unacknowledged.contains_key(id))
     }
 
-    /// Whether messages are unacknowledged.
+    /// Whether messages wait for an acknowledgement.
     pub(crate) fn is_busy(&self) -> bool {
         !self.unacknowledged.is_empty()
     }

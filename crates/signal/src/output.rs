@@ -15,7 +15,7 @@ pub enum Output {
     Program(Program),
     /// An event for users or for the node.
     Event(Event),
-    /// Sequence numbers below this may be used from now on. Store it before the following sends,
+    /// Sequence numbers below this may be used from now on. Store it before the sends that follow,
     /// and put it into [`crate::Config::sequence`] after a restart (RFC 2747, section 3).
     Remember(u64),
 }
@@ -31,7 +31,7 @@ pub struct Datagram {
     pub destination: IpAddr,
     /// TTL in the IP header.
     pub ttl: u8,
-    /// Whether it carries the Router Alert option (RFC 2113, RFC 2711).
+    /// Whether the datagram carries the Router Alert option (RFC 2113, RFC 2711).
     pub router_alert: bool,
     /// The bytes behind the IP header.
     pub bytes: Vec<u8>,
@@ -44,7 +44,7 @@ pub struct Program {
     pub ticket: Ticket,
     /// Whose.
     pub lsp: LspKey,
-    /// The entry of the LSP: it replaces the former one; `None` removes it.
+    /// The entry of the LSP, which replaces the former one; `None` removes it.
     pub entry: Option<Entry>,
 }
 
@@ -64,7 +64,7 @@ pub struct Entry {
 pub struct NextHop {
     /// The neighbour.
     pub via: Adjacency,
-    /// The label that they get: [`Label::IMPLICIT_NULL`] pops.
+    /// The label that the packets get: [`Label::IMPLICIT_NULL`] pops.
     pub label: Label,
 }
 
@@ -75,15 +75,15 @@ pub enum Event {
     Up {
         /// Which.
         lsp: LspKey,
-        /// Its path with labels, if it is recorded.
+        /// The LSP's path with labels, if it is recorded.
         record: Option<RecordRoute>,
     },
-    /// At the head: the LSP carries nothing any more.
+    /// At the head: the LSP no longer carries packets.
     Down {
         /// Which.
         lsp: LspKey,
     },
-    /// At the head: a node on the path reports an error. The LSP is tried again until it is
+    /// At the head: a node on the path reports an error. The head tries the LSP again until it is
     /// deleted.
     PathError {
         /// Which.
@@ -109,7 +109,7 @@ pub enum Event {
         lsp: LspKey,
         /// The interface of the preemption.
         interface: InterfaceId,
-        /// Whether it continues for a time without a reservation.
+        /// Whether the LSP continues for some time without a reservation.
         is_soft: bool,
     },
     /// A neighbour answers Hellos.

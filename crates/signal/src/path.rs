@@ -14,7 +14,7 @@ use crate::timers::Timer;
 use crate::wire::{Cause, LabelRequest, SessionAttribute, Style, Tspec};
 use crate::world::World;
 
-/// EtherType of MPLS itself: LSPs within LSPs.
+/// EtherType of MPLS itself, for LSPs within LSPs.
 const MPLS: u16 = 0x8847;
 
 impl Signaller {
@@ -40,7 +40,7 @@ impl Signaller {
                 self.bind(via, about, fields.id);
             }
             Err(cause) => {
-                // A failed change keeps the former state, which stays in use.
+                // If a change fails, the former state stays in use.
                 let kept = self.lsps.get(&lsp).is_some_and(|lsp| lsp.upstream.via() == Some(via));
                 if kept {
                     self.unbind(via, about);
@@ -52,8 +52,8 @@ impl Signaller {
         }
     }
 
-    /// The refresh period of a neighbour's state: long ones are accepted only from neighbours with
-    /// Hellos, which show their loss (RFC 8370, section 3.1).
+    /// The refresh period of a neighbour's state. Long periods are accepted only from neighbours
+    /// with Hellos, which show when the state is lost (RFC 8370, section 3.1).
     pub(crate) fn told_by(&self, via: Adjacency, told: Option<Duration>) -> Duration {
         let longest = match self.config.independent_refresh {
             Some(_) if self.is_independent(via) => Duration::from_secs(86_400),
@@ -115,7 +115,8 @@ impl Signaller {
             self.counters.useless += 1;
             return Ok(());
         };
-        // RFC 2205, section 3.8: a router that forwarded it as plain IP has decremented the IP TTL only.
+        // RFC 2205, section 3.8: a router that forwarded the message as plain IP has decremented
+        // only the IP TTL.
         if arrival_ttl != ttl {
             return Err(Cause::NON_RSVP);
         }
@@ -128,7 +129,7 @@ impl Signaller {
         }
         self.check_path(lsp, &path, Some(via))?;
         if let Some((_, route)) = self.recovery.paths.get(lsp) {
-            // RFC 5063, section 4.1: the path from before the restart.
+            // RFC 5063, section 4.1: the route from before the restart.
             path.route = self.recovered_route(route.as_ref()).or(path.route);
         }
         let (downstream, _) = self.resolve(world, lsp, &path, false)?;
@@ -165,8 +166,8 @@ impl Signaller {
         Ok(())
     }
 
-    /// Reports at once a lack of resources that a Resv would find later, so that the head learns of
-    /// it.
+    /// Reports a lack of resources at once, which a Resv would find later, so that the head learns
+    /// of it.
     pub(crate) fn check_room(
         &mut self,
         world: &mut dyn World,
@@ -182,7 +183,7 @@ impl Signaller {
         fits.map_err(|lack| crate::errors::cause_of(&lack))
     }
 
-    /// Takes path state in, new or changed.
+    /// Stores path state, new or changed.
     pub(crate) fn install_path(
         &mut self,
         world: &mut dyn World,
@@ -268,13 +269,13 @@ impl Signaller {
             let until = self.now + lifetime(self.config.refresh);
             neighbour.note_removed(about, id.id, self.now, until);
         }
-        // RFC 2205, section 3.1.5: only the previous hop tears down.
+        // RFC 2205, section 3.1.5: only the previous hop may tear the path down.
         if self.lsps.get(&lsp).is_some_and(|lsp| lsp.upstream.via() == Some(via)) {
             self.remove_lsp(world, lsp, true);
         }
     }
 
-    /// Removes an LSP with all that belongs to it.
+    /// Removes an LSP and everything that belongs to it.
     pub(crate) fn remove_lsp(&mut self, world: &mut dyn World, key: LspKey, tears: bool) {
         self.drop_resv(world, key, false);
         if tears {
@@ -300,7 +301,7 @@ impl Signaller {
     }
 
     pub(crate) fn recovery_path_in(&mut self, via: Adjacency, fields: &Fields) {
-        // RFC 5063, section 4.5.2: of use only while this node recovers.
+        // RFC 5063, section 4.5.2: the message is useful only while this node recovers.
         let (Some(lsp), Some(_)) = (fields.lsp(), self.recovery.until) else {
             self.counters.useless += 1;
             return;
@@ -311,7 +312,7 @@ impl Signaller {
     }
 }
 
-/// The style that a tail answers with (RFC 3209, section 4.7.3).
+/// The style of the tail's Resv (RFC 3209, section 4.7.3).
 pub(crate) fn wanted_style(path: &PathBody) -> Style {
     if path.has_flag(SessionAttribute::SHARED_EXPLICIT) {
         Style::SharedExplicit

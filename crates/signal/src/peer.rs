@@ -17,11 +17,11 @@ pub(crate) struct PeerKey {
 /// The present state of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Liveness {
-    /// It has not answered yet, or not since it was lost; it may not support Hellos.
+    /// The node has not answered yet, or not since it was lost; it may not support Hellos.
     Unknown,
     /// It answers.
     Up,
-    /// It is silent, and has announced that it may restart: its state is kept for a time.
+    /// The node is silent, and has announced that it may restart: its state is kept for some time.
     Restarting,
 }
 
@@ -30,22 +30,22 @@ pub(crate) enum Liveness {
 pub(crate) struct Peer {
     /// An adjacency to it.
     pub(crate) via: Adjacency,
-    /// The instance in Hello messages to it; another one after communication was lost.
+    /// The instance in Hello messages to the peer; it changes after communication was lost.
     pub(crate) instance: u32,
-    /// The instance in its messages; `None` if it has not sent any since it was lost.
+    /// The instance in the peer's messages; `None` if it has sent none since it was lost.
     pub(crate) theirs: Option<u32>,
-    /// The last instance in its messages, even if it was lost since: its state belongs to that
-    /// instance.
+    /// The last instance in the peer's messages, even if it was lost since: its state belongs to
+    /// that instance.
     pub(crate) known: Option<u32>,
-    /// Its former instances: a Hello with one of them was reordered.
+    /// The peer's former instances: a Hello with one of them was reordered.
     pub(crate) former: [u32; 4],
     pub(crate) liveness: Liveness,
-    /// It has shown that it lost this node's state: all state is sent again.
+    /// The peer has shown that it lost this node's state: all state is sent again.
     pub(crate) must_resume: bool,
-    /// Its restart time; 0 requests no waiting.
+    /// The peer's restart time; 0 requests no waiting.
     pub(crate) restart: Duration,
     pub(crate) recovery: Duration,
-    /// It has restarted, and gets its state again until then.
+    /// The peer has restarted, and gets its state again until this time.
     pub(crate) recovers_until: Option<Time>,
     pub(crate) capability: u32,
 }

@@ -18,8 +18,8 @@ impl Signaller {
                 self.preempt_hard(world, lsp);
                 continue;
             }
-            // RFC 5712, section 5: it stays for a time without a reservation; its head is asked to
-            // move it.
+            // RFC 5712, section 5: the LSP stays for some time without a reservation, and its head
+            // is asked to move it.
             if let Some(lsp) = self.lsps.get_mut(&lsp) {
                 lsp.is_preempted = true;
             }

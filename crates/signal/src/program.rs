@@ -15,7 +15,7 @@ impl Signaller {
         ticket
     }
 
-    /// Orders an LSP's entry for a reservation that is admitted.
+    /// Orders the data plane to set an LSP's entry for an admitted reservation.
     pub(crate) fn install(
         &mut self,
         world: &mut dyn World,
@@ -27,7 +27,7 @@ impl Signaller {
         let mut incoming = lsp.incoming;
         if upstream != Upstream::Head && incoming.is_none() {
             let Some(label) = self.labels.take(self.now) else {
-                // A failed change leaves no trace.
+                // A failed first reservation leaves no state.
                 if let (None, Downstream::Hop(via)) = (&lsp.resv, downstream) {
                     self.ledger.release(world, via.interface, &key);
                 }
@@ -42,7 +42,7 @@ impl Signaller {
         lsp.incoming = incoming;
         lsp.is_installed = true;
         let had = lsp.resv.replace(new);
-        // The entry before the first of several changes holds if they fail.
+        // If one of several changes fails, the entry before the first of them applies.
         let before = match lsp.pending.take() {
             Some(pending) => {
                 self.tickets.remove(&pending.ticket);
@@ -59,7 +59,7 @@ impl Signaller {
         Ok(())
     }
 
-    /// Takes an LSP out of the data plane; its label rests.
+    /// Removes an LSP from the data plane; its label is not assigned again for a lifetime.
     pub(crate) fn uninstall(&mut self, key: LspKey) {
         let Some(lsp) = self.lsps.get_mut(&key) else { return };
         let was_installed = std::mem::take(&mut lsp.is_installed);
@@ -74,7 +74,7 @@ impl Signaller {
     }
 
     pub(crate) fn programmed(&mut self, world: &mut dyn World, ticket: Ticket, is_done: bool) {
-        // Orders that were overtaken, and removals, have no ticket here any more.
+        // Tickets of superseded orders, and of removals, are no longer stored here.
         let Some(key) = self.tickets.remove(&ticket) else { return };
         let Some(lsp) = self.lsps.get_mut(&key) else { return };
         let Some(pending) = lsp.pending.take() else { return };

@@ -21,7 +21,7 @@ const MOST_TRUSTED: usize = 8192;
 /// The origin of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
-    /// The neighbour, by its hop address if the message has one.
+    /// The neighbour, identified by its hop address if the message has one.
     pub(crate) via: Adjacency,
     /// In the IP header.
     pub(crate) source: IpAddr,
@@ -47,8 +47,8 @@ impl Signaller {
             Object::Hop(hop) => Some(hop.address),
             _ => None,
         });
-        // The source of a Path is its head (RFC 2205, section 3.1.3): the hop object has the
-        // neighbour.
+        // The source of a Path is its head (RFC 2205, section 3.1.3): the neighbour's address is in
+        // the hop object.
         let via = Adjacency { interface, address: hop.unwrap_or(source) };
         if let Some(key) = key
             && !self.is_authentic(&key, via, &message, bytes)
@@ -103,7 +103,8 @@ impl Signaller {
             let cookie = cookie.iter().flat_map(|word| word.to_be_bytes()).collect();
             self.trust.insert(sender, Trust::Challenged(cookie));
         }
-        // RFC 2747, section 4.3: the message is dropped, its sender challenged, and will send it again.
+        // RFC 2747, section 4.3: the message is dropped, and its sender challenged; the sender will
+        // send it again.
         if let Some(Trust::Challenged(cookie)) = self.trust.get(&sender) {
             let challenge = Challenge { key: key.id, cookie: cookie.clone() };
             let message = Message::new(Kind::Challenge, vec![Object::Challenge(challenge)]);
@@ -135,7 +136,7 @@ impl Signaller {
             Kind::Challenge => return self.challenged(via, &message),
             Kind::ChallengeResponse => return,
             Kind::Hello => return self.hello_in(world, arrival, &message),
-            // Its source is the head, and it has no hop object, so it does not identify a
+            // The message's source is the head, and it has no hop object, so it does not identify a
             // neighbour.
             Kind::ResvConf => return self.confirmed_in(&Fields::of(message)),
             Kind::Bundle => {
@@ -148,7 +149,7 @@ impl Signaller {
                     });
                     let address = hop.unwrap_or(via.address);
                     let via = Adjacency { address, ..via };
-                    // The IP header's TTL is the bundle's.
+                    // The TTL of the IP header is that of the bundle.
                     self.message(world, Arrival { via, ttl: part.ttl, ..arrival }, part);
                 }
                 return;
@@ -219,7 +220,7 @@ impl Signaller {
         }
     }
 
-    /// RFC 2961, section 4.6: with another epoch, former ids have no meaning.
+    /// RFC 2961, section 4.6: if the epoch changes, former ids have no meaning.
     fn note_epoch(&mut self, via: Adjacency, epoch: u32) {
         let Some(neighbour) = self.neighbours.get_mut(&via) else { return };
         if neighbour.epoch == Some(epoch) {
@@ -255,7 +256,8 @@ impl Signaller {
             _ => None,
         });
         let Some(id) = id.map(|id| id.id) else {
-            // A neighbour that has begun to send ids continues, so this message is older.
+            // A neighbour that has begun to send ids continues to do so; this message has none, so
+            // it is older.
             let capable = self.neighbours.get(&via).is_some_and(|neighbour| neighbour.is_capable);
             let overtaken = capable && known.is_some();
             self.counters.overtaken += u64::from(overtaken);
@@ -269,7 +271,7 @@ impl Signaller {
         overtaken
     }
 
-    /// A state was taken from this message: its id may refresh it.
+    /// Records that a state comes from this message, whose id may refresh it.
     pub(crate) fn bind(&mut self, via: Adjacency, about: About, id: Option<MessageId>) {
         self.unbind(via, about);
         let (Some(neighbour), Some(id)) = (self.neighbours.get_mut(&via), id) else { return };
@@ -282,7 +284,7 @@ impl Signaller {
         }
     }
 
-    /// The state was removed or has changed: no id refreshes it.
+    /// Records that the state was removed or changed, so that no id refreshes it.
     pub(crate) fn unbind(&mut self, via: Adjacency, about: About) {
         let Some(lsp) = self.lsps.get_mut(&about.0) else { return };
         let id = match about.1 {

@@ -12,7 +12,7 @@ use crate::wire::{ExplicitHop, ExplicitRoute};
 /// The unclaimed entries after a restart.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
-    /// Neighbours get state again until then.
+    /// Until this time, neighbours get their state again.
     pub(crate) until: Option<Time>,
     /// Entries of the data plane that no LSP has claimed.
     kept: BTreeMap<LspKey, Entry>,
@@ -39,7 +39,7 @@ impl Signaller {
 
     /// RFC 3473, section 9.5.2: the entry with the former label in a neighbour's message, if the
     /// data plane still has it. A neighbour that has not noticed the restart sends no label; then
-    /// it is the LSP's own entry.
+    /// it is the entry of the LSP itself.
     pub(crate) fn claim(&mut self, lsp: &LspKey, label: Option<u32>) -> Option<Entry> {
         let entry = self.recovery.kept.get(lsp)?;
         if label.is_some() && entry.incoming.map(Label::get) != label {
@@ -48,7 +48,7 @@ impl Signaller {
         self.recovery.kept.remove(lsp)
     }
 
-    /// The route that a RecoveryPath shows, as seen from here: it begins with this node.
+    /// The route in a RecoveryPath, as seen from this node: it begins with this node.
     pub(crate) fn recovered_route(&self, route: Option<&ExplicitRoute>) -> Option<ExplicitRoute> {
         let mut hops = vec![ExplicitHop::strict(self.config.router)];
         hops.extend_from_slice(&route?.0);
@@ -59,7 +59,7 @@ impl Signaller {
     pub(crate) fn end_recovery(&mut self) {
         self.recovery.until = None;
         self.recovery.paths.clear();
-        // Claimed, but without a new reservation from downstream.
+        // LSPs that were claimed, but have no new reservation from downstream.
         let idle = self.lsps.iter().filter(|(_, lsp)| lsp.is_installed && lsp.resv.is_none());
         for lsp in idle.map(|(key, _)| *key).collect::<Vec<_>>() {
             self.uninstall(lsp);
@@ -68,8 +68,7 @@ impl Signaller {
             if let Some(label) = entry.incoming {
                 self.labels.give_back(label, self.now);
             }
-            // An LSP that has returned with another label has its own entry, which replaced this
-            // one.
+            // If an LSP has returned with another label, its own entry has replaced this one.
             if !self.lsps.get(&lsp).is_some_and(|lsp| lsp.is_installed) {
                 let ticket = self.new_ticket();
                 self.out.push(Output::Program(Program { ticket, lsp, entry: None }));

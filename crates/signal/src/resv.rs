@@ -26,7 +26,7 @@ impl Signaller {
             self.flow_in(world, via, lsp, style, flow, fields);
         }
         if fields.flows.is_empty() && style == Style::Other(17) {
-            // A wildcard filter names no sender; RFC 3209, section 2.4: it is not for LSPs.
+            // A wildcard filter names no sender. RFC 3209, section 2.4: it cannot be used for LSPs.
             self.refuse_unnamed(via, session, style, fields);
         }
     }
@@ -77,7 +77,7 @@ impl Signaller {
             }
             Err(cause) => {
                 self.unbind(via, about);
-                // With another label, the former LSP downstream is gone.
+                // Another label shows that the former LSP downstream no longer exists.
                 let is_gone = had.as_ref().zip(flow.label.as_ref()).is_some_and(|(had, label)| {
                     label
                         .0
@@ -117,7 +117,7 @@ impl Signaller {
         };
         let label = match label.0[..] {
             [one] => Label::new(one).ok_or(Cause::BAD_LABEL)?,
-            // RFC 3209, section 4.1: one label; stacks are not requested.
+            // RFC 3209, section 4.1: one label; label stacks are not requested.
             _ => return Err(Cause::BAD_LABEL),
         };
         let demand = Demand::try_from(&flowspec).map_err(|_| Cause::BAD_FLOWSPEC)?;
@@ -137,7 +137,8 @@ impl Signaller {
         Ok(Some(Reservation { flowspec, demand, style, label, record, confirm, others }))
     }
 
-    /// Admission, then the data plane; upstream gets the Resv when that is done.
+    /// Admits the reservation, then orders the data plane; when that is done, upstream gets the
+    /// Resv.
     fn take_resv(
         &mut self,
         world: &mut dyn World,
@@ -151,7 +152,7 @@ impl Signaller {
         let claim = Claim { demand: new.demand, hold, is_soft };
         let needs =
             lsp.resv.as_ref().is_none_or(|had| had.demand != new.demand || had.style != new.style);
-        // A refresh alone does not restore a softly preempted LSP: its head moves it.
+        // A refresh does not restore a softly preempted LSP: its head must move it.
         if needs || lsp.is_preempted {
             if lsp.resv.as_ref().is_some_and(|had| had.style != new.style) {
                 return Err(Cause::CONFLICTING_STYLE);
@@ -169,7 +170,7 @@ impl Signaller {
         self.install(world, key, new)
     }
 
-    /// Makes a tail's reservation out of its path state.
+    /// Makes a tail's reservation from its path state.
     pub(crate) fn tail_resv(&mut self, world: &mut dyn World, key: LspKey) {
         let Some(lsp) = self.lsps.get(&key) else { return };
         let mut bucket = lsp.path.tspec.0;
@@ -181,7 +182,7 @@ impl Signaller {
         let Ok(demand) = Demand::try_from(&flowspec) else { return };
         let style = wanted_style(&lsp.path);
         if lsp.resv.as_ref().is_some_and(|had| had.flowspec == flowspec && had.style == style) {
-            // Other changes, such as a new previous hop, are sent if they are new.
+            // Other changes, such as a new previous hop, are sent only if the Resv differs.
             self.send_resv(key, false);
             return;
         }

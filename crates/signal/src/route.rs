@@ -51,7 +51,7 @@ impl Signaller {
         let Some(via) = downstream.via() else { return Ok((downstream, route)) };
         let interface = self.config.interface(via.interface).ok_or(Cause::NO_ROUTE)?;
         let affinity = path.attribute.as_ref().and_then(|attribute| attribute.affinity);
-        // RFC 3209, section 4.7.4: a link with unsuitable colours is not used.
+        // RFC 3209, section 4.7.4: a link with excluded colours is not used.
         if affinity.is_some_and(|affinity| !affinity.admits(interface.colours)) {
             return Err(Cause::NO_ROUTE);
         }
@@ -66,7 +66,7 @@ impl Signaller {
         is_head: bool,
     ) -> Result<(Downstream, Option<ExplicitRoute>), Cause> {
         let hops = path.route.as_ref().map_or(&[][..], |route| &route.0);
-        // Steps 1 to 3: remove the hops that are this node.
+        // Steps 1 to 3: remove the leading hops that are part of this node.
         let done = hops.iter().take_while(|hop| self.is_part_of(&hop.node)).count();
         if done == 0 && !hops.is_empty() && !is_head {
             return Err(Cause::BAD_INITIAL);
@@ -83,7 +83,7 @@ impl Signaller {
         if self.config.is_own(destination) {
             return Err(Cause::BAD_ROUTE);
         }
-        // Step 4: a neighbour that is part of the next hop.
+        // Step 4: find a neighbour that is part of the next hop.
         if let Some(via) = world.neighbour_in(&next.node) {
             return Ok((Downstream::Hop(via), Some(ExplicitRoute(rest.to_vec()))));
         }
@@ -99,7 +99,7 @@ impl Signaller {
             _ => return Err(Cause::BAD_LOOSE),
         };
         let via: Adjacency = world.next_hop(towards).ok_or(Cause::BAD_LOOSE)?;
-        // Steps 5 to 8: the neighbour finds itself at the front.
+        // Steps 5 to 8: put the neighbour at the front of the route.
         let mut route = vec![ExplicitHop::strict(via.address)];
         route.extend_from_slice(rest);
         Ok((Downstream::Hop(via), Some(ExplicitRoute(route))))

@@ -1,13 +1,13 @@
-//! Rules that the simulation breaks one at a time, to prove that it detects this.
+//! Rules that the simulation breaks one at a time, to prove that it detects the violation.
 
 /// A rule that the signaller obeys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// A removed one releases its bandwidth.
+    /// A removed reservation releases its bandwidth.
     GiveBandwidthBack,
-    /// A removed one releases its label.
+    /// A removed reservation releases its label.
     GiveLabelBack,
-    /// A removed one cancels its timers.
+    /// A removed LSP cancels its timers.
     CancelTimers,
     /// Path state that is not refreshed times out.
     ExpirePath,
@@ -15,17 +15,17 @@ pub(crate) enum Rule {
     ExpireResv,
     /// A teardown is forwarded downstream.
     ForwardPathTear,
-    /// A message older than a later one is ignored.
+    /// A message that is older than a later one is ignored.
     IgnoreOvertaken,
     /// A message that is not acknowledged is sent again.
     Retransmit,
     /// Summary refreshes with unknown ids are refused.
     RefuseUnknownIds,
-    /// A neighbour's new instance means that its state is lost.
+    /// A neighbour's new instance means that the neighbour has lost its state.
     NoticeRestart,
     /// LSPs that share count once.
     ShareExplicitly,
-    /// A reservation without enough resources leaves the others unchanged.
+    /// A reservation that lacks resources leaves the others unchanged.
     RestoreTheOthers,
     /// The data plane is ready before the Resv goes upstream.
     DataPlaneFirst,

@@ -18,7 +18,7 @@ use crate::transmit::Outgoing;
 use crate::world::World;
 use europa_impair::Random;
 
-/// Refusals without an answer, and oddities.
+/// Counters of messages that were refused without an answer, and of unusual events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Datagrams that are no message.
@@ -92,7 +92,7 @@ impl Signaller {
         signaller
     }
 
-    /// Takes in an event, and returns the actions. `now` must not decrease. All work that is due by
+    /// Handles an event, and returns the actions. `now` must not decrease. All work that is due by
     /// `now` is done too. The next call must be at [`Signaller::next_deadline`] at the latest.
     pub fn handle(&mut self, now: Time, input: Input<'_>, world: &mut dyn World) -> Vec<Output> {
         self.now = self.now.max(now);
@@ -125,12 +125,12 @@ impl Signaller {
         self.counters
     }
 
-    /// The LSPs that pass here, begin or end here, and whether each has a reservation.
+    /// The LSPs that pass, begin or end at this router, and whether each has a reservation.
     pub fn lsps(&self) -> impl Iterator<Item = (&LspKey, bool)> {
         self.lsps.iter().map(|(key, lsp)| (key, lsp.resv.is_some()))
     }
 
-    /// Labels of the label table that are handed out.
+    /// Number of labels of the label table that are assigned.
     pub fn labels_in_use(&self) -> usize {
         self.labels.used()
     }

@@ -13,7 +13,7 @@ use crate::wire::{
 use crate::world::World;
 
 impl Signaller {
-    /// Sends the Path downstream if it differs from the last one, or in any case if `again`.
+    /// Sends the Path downstream if it differs from the last one; if `again`, sends it in any case.
     pub(crate) fn send_path(&mut self, world: &mut dyn World, key: LspKey, again: bool) {
         let Some(lsp) = self.lsps.get(&key) else { return };
         let Some(via) = lsp.downstream.via() else { return };
@@ -22,7 +22,7 @@ impl Signaller {
         let objects =
             route.ok().and_then(|(_, route)| self.path_objects(world, &key, lsp, via, route));
         let Some(objects) = objects else {
-            // There is no path now; there may be one at the next refresh.
+            // The LSP has no path now, but may have one at the next refresh.
             let next = self.next_refresh(via);
             self.timers.set(Timer::PathRefresh(key), next);
             return;
@@ -60,8 +60,8 @@ impl Signaller {
         self.timers.set(Timer::PathRefresh(key), next);
     }
 
-    /// Messages downstream: from the head, to the tail, with Router Alert (RFC 2205, section
-    /// 3.1.3).
+    /// Addresses messages downstream: from the head, to the tail, with Router Alert (RFC 2205,
+    /// section 3.1.3).
     pub(crate) fn along(&self, key: LspKey, via: Adjacency, message: Message) -> Option<Outgoing> {
         self.config.interface(via.interface)?;
         let (source, destination) = (key.sender.address, key.session.destination);
@@ -134,7 +134,7 @@ impl Signaller {
     }
 
     /// The neighbour downstream may have lost the Path, or have it again: the Path or a tear is
-    /// sent in any case.
+    /// sent later in any case.
     pub(crate) fn tell_path_later(&mut self, key: LspKey) {
         if let Some(via) = self.lsps.get(&key).and_then(|lsp| lsp.downstream.via()) {
             let next = self.next_refresh(via);
@@ -142,18 +142,18 @@ impl Signaller {
         }
     }
 
-    /// A state was refused, here or further on: it is sent in full after R, even if the neighbour's
-    /// refreshes are rarer.
+    /// A state was refused, here or further on. It is sent in full after R, even if this neighbour
+    /// gets fewer refreshes.
     pub(crate) fn tell_later(&mut self, via: Adjacency, lsp: LspKey, side: Side) {
-        // The refusal may arrive before the acknowledgement, after which the state would only be
-        // summarised.
+        // If the refusal arrives before the acknowledgement, the state would then only be refreshed
+        // by its id.
         self.supersede(via, (lsp, side));
         // Repeated errors must not delay the refresh repeatedly.
         let wait = jitter(&mut self.random, self.config.refresh);
         self.timers.bring_forward(refresh_timer(lsp, side), self.now + wait);
     }
 
-    /// A neighbour asks for a state again: it has refused its id.
+    /// A neighbour has refused a state's id: the state is sent again.
     pub(crate) fn tell_again(&mut self, world: &mut dyn World, lsp: LspKey, side: Side) {
         match side {
             Side::Path => self.send_path(world, lsp, true),
@@ -161,7 +161,7 @@ impl Signaller {
         }
     }
 
-    /// A refresh is due: not for an unacknowledged state, or one that is refreshed by its id.
+    /// Carries out a due refresh, except for state that is unacknowledged or refreshed by its id.
     pub(crate) fn refresh(&mut self, world: &mut dyn World, key: LspKey, side: Side) {
         let Some(lsp) = self.lsps.get(&key) else { return };
         let via = match side {

@@ -12,12 +12,12 @@ use crate::wire::{
 };
 
 impl Signaller {
-    /// Sends the Resv upstream if it differs from the last one, or in any case if `again`.
+    /// Sends the Resv upstream if it differs from the last one; if `again`, sends it in any case.
     pub(crate) fn send_resv(&mut self, key: LspKey, again: bool) {
         let Some(lsp) = self.lsps.get(&key) else { return };
         let Upstream::Hop { via, handle } = lsp.upstream else { return };
         let Some(resv) = &lsp.resv else { return };
-        // The data plane comes first: upstream sends packets as soon as it has the label.
+        // The data plane must be ready first: upstream sends packets as soon as it has the label.
         if lsp.pending.is_some() && self.rules.hold(Rule::DataPlaneFirst) {
             return;
         }
@@ -72,7 +72,7 @@ impl Signaller {
             let flags = if lsp.is_preempted { RecordedHop::PREEMPTION_PENDING } else { 0 };
             let mut hops = vec![RecordedHop::host(address, flags)];
             if lsp.path.has_flag(SessionAttribute::LABELS) {
-                // RFC 3209, section 4.4.3: labels are of this router, not of an interface.
+                // RFC 3209, section 4.4.3: labels belong to this router, not to an interface.
                 let flags = RecordedHop::GLOBAL;
                 hops.push(RecordedHop::Label { flags, c_type: 1, label: label.get() });
             }

@@ -23,7 +23,7 @@ pub(crate) enum Timer {
 }
 
 impl Timer {
-    /// The LSP whose state it belongs to.
+    /// The LSP that the timer's state belongs to.
     #[cfg(test)]
     pub(crate) fn lsp(&self) -> Option<&LspKey> {
         match self {
@@ -66,7 +66,7 @@ impl Timers {
         self.order.insert((at, timer));
     }
 
-    /// Sets a deadline unless there is an earlier one.
+    /// Sets a deadline unless an earlier one is set.
     pub(crate) fn bring_forward(&mut self, timer: Timer, at: Time) {
         if self.at.get(&timer).is_none_or(|before| *before > at) {
             self.set(timer, at);

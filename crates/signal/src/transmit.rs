@@ -1,4 +1,4 @@
-//! Sent messages: ids, acknowledgements, retransmissions, bundles, authentication.
+//! Sending messages: ids, acknowledgements, retransmissions, bundles, authentication.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -17,7 +17,8 @@ use crate::world::World;
 
 /// Number of sequence numbers that are reserved at a time.
 const SEQUENCES: u64 = 4096;
-/// Most acknowledgements of a message, and most ids of a summary refresh: below 1,280 bytes.
+/// Most acknowledgements of a message, and most ids of a summary refresh, so that both stay below
+/// 1,280 bytes.
 const MANY: usize = 90;
 
 /// A message to be sent.
@@ -43,8 +44,8 @@ impl Signaller {
         self.queue.push(outgoing);
     }
 
-    /// Sends a message until it is acknowledged, if the neighbour supports that. Returns its id
-    /// then.
+    /// Sends a message until it is acknowledged, if the neighbour supports that. If so, returns the
+    /// message's id.
     pub(crate) fn send_reliably(
         &mut self,
         mut outgoing: Outgoing,
@@ -80,8 +81,8 @@ impl Signaller {
         }
     }
 
-    /// RFC 2961, section 6.3: Rf, then twice as long each time, at most Rl times; RFC 8370, section 2.2:
-    /// for ever, where no refresh would mend it.
+    /// RFC 2961, section 6.3: Rf, then twice as long each time, at most Rl times. RFC 8370, section
+    /// 2.2: without end, if no refresh would repair a loss.
     pub(crate) fn retransmit(&mut self, via: Adjacency) {
         let settings = self.config.retransmit;
         let never_ends = self.is_independent(via);
@@ -116,7 +117,7 @@ impl Signaller {
         self.plan_retransmission(via);
     }
 
-    /// A neighbour acknowledges messages, or refuses ids.
+    /// A neighbour has acknowledged messages, or refused ids.
     pub(crate) fn acks_in(&mut self, world: &mut dyn World, via: Adjacency, acks: &[MessageIdAck]) {
         let epoch = self.config.epoch;
         for ack in acks.iter().filter(|ack| ack.epoch == epoch) {
@@ -142,7 +143,8 @@ impl Signaller {
         }
     }
 
-    /// The refresh period that a neighbour gets, and is refreshed with.
+    /// The refresh period that this node announces to a neighbour, and uses for the neighbour's
+    /// state.
     pub(crate) fn refresh_period(&self, via: Adjacency) -> Duration {
         match self.config.independent_refresh {
             Some(period) if self.is_independent(via) => period,
@@ -214,7 +216,7 @@ impl Signaller {
         let is_capable = self.neighbours.get(&via).is_some_and(|neighbour| neighbour.is_capable);
         let room =
             self.config.interface(via.interface).map_or(0, |interface| interface.mtu) as usize;
-        // IPv6 header, common header, INTEGRITY with the longest digest.
+        // Reserved: IPv6 header, common header, and INTEGRITY with the longest digest.
         let room = room.saturating_sub(40 + 8 + 52);
         if !is_capable || messages.len() < 2 {
             return messages;
@@ -248,7 +250,7 @@ impl Signaller {
         out
     }
 
-    /// Encodes and, where the interface has a key, signs.
+    /// Encodes the message and, if the interface has a key, signs it.
     fn emit(&mut self, outgoing: Outgoing) {
         let Outgoing { via, source, destination, router_alert, mut message } = outgoing;
         message.flags = Message::REFRESH_REDUCTION;

@@ -6,23 +6,24 @@ use crate::demand::Demand;
 use crate::id::{Adjacency, InterfaceId};
 use crate::wire::{AbstractNode, Sender, Session};
 
-/// The holder of a reservation on an interface: all LSPs of a session that share (SE), or one LSP (FF).
+/// The holder of a reservation on an interface: all LSPs of a session that share (SE), or one LSP
+/// (FF).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Holder {
     /// The tunnel.
     pub session: Session,
-    /// The LSP, if it shares with none.
+    /// The LSP, if it shares with no other.
     pub alone: Option<Sender>,
 }
 
-/// Admission control: bandwidth and whatever else an interface needs for a flow.
+/// Admission control: bandwidth and all other resources of an interface that a flow needs.
 pub trait Admit {
-    /// Replaces a holder's demand by another on an interface; `None` is no demand. All or nothing:
-    /// after an error, `old` is still held. Reducing a demand never fails, nor does returning to
-    /// the former one.
+    /// Replaces a holder's demand on an interface by another; `None` is no demand. It changes all
+    /// or nothing: after an error, `old` is still held. Reducing a demand never fails, nor does
+    /// returning to the former demand.
     ///
     /// # Errors
-    /// The first resource that is lacking.
+    /// The first resource that is missing.
     fn exchange(
         &mut self,
         interface: InterfaceId,
@@ -50,7 +51,7 @@ pub struct Offer {
 
 /// Routes of the slow path.
 pub trait Route {
-    /// The next hop to an address that is not the router's own.
+    /// The next hop to an address that is not one of the router's own.
     fn next_hop(&self, to: IpAddr) -> Option<Adjacency>;
     /// A neighbour that is part of an abstract node.
     fn neighbour_in(&self, node: &AbstractNode) -> Option<Adjacency>;
@@ -67,9 +68,9 @@ impl<T: Admit + Route> World for T {}
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{resource} is lacking: {left} are left")]
 pub struct Lack {
-    /// The first resource that is lacking.
+    /// The first resource that is missing.
     pub resource: Resource,
-    /// The available rest, in its unit.
+    /// The amount that is still available, in the resource's unit.
     pub left: f64,
 }
 
@@ -86,7 +87,7 @@ pub enum Resource {
     Labels,
     /// Nodes of the queue tree.
     QueueNodes,
-    /// Seconds: the requested bound is below the possible one.
+    /// The delay, in seconds: the requested bound is below the possible one.
     Delay,
     /// Bytes of a packet.
     Mtu,

@@ -1,4 +1,4 @@
-//! tshark agrees with the encoded messages. Skipped if it is not installed.
+//! Checks that tshark agrees with the encoded messages. Skipped if it is not installed.
 
 #[path = "common/capture.rs"]
 mod capture;
@@ -24,7 +24,7 @@ fn tshark_finds_nothing_malformed() {
         let fields: Vec<&str> = line.split('\t').collect();
         let kind = fields[1].split(',').next().unwrap_or_default();
         assert_eq!(kind, (message.kind as u8).to_string(), "{line}");
-        // It expects a session in challenges, which have none (RFC 2747).
+        // tshark expects a session in challenges, which have none (RFC 2747).
         let has_session = !matches!(message.kind, Kind::Challenge | Kind::ChallengeResponse);
         let wrong = if has_session { &fields[2..] } else { &fields[2..3] };
         assert!(wrong.iter().all(|field| field.is_empty()), "{line}\n{message:?}");

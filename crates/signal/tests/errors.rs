@@ -1,4 +1,4 @@
-//! The mistake of a message, and the error that answers it.
+//! Messages with a mistake, and the error that answers each.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -85,8 +85,8 @@ impl Router {
         }
     }
 
-    /// Gives it a message, confirms its orders to the data plane, and returns the messages that it
-    /// sends.
+    /// Gives the router a message, confirms its orders to the data plane, and returns the messages
+    /// that it sends.
     fn hear(&mut self, interface: InterfaceId, message: &Message) -> Vec<(Datagram, Message)> {
         let source = address(if interface == UP { "10.1.0.1" } else { "10.2.0.2" });
         let bytes = message.encode();
@@ -413,7 +413,7 @@ fn lsps_that_share_count_the_maximum_and_others_the_sum() {
             router.hear(DOWN, &resv(&objects));
         }
         assert_eq!(router.surroundings.held, wanted, "{style:?}");
-        // The larger one is removed; the other keeps its demand.
+        // The larger reservation is removed; the other keeps its demand.
         let tear = vec![
             Object::Session(session()),
             Object::Hop(Hop { address: address("10.1.0.1"), handle: 3 }),

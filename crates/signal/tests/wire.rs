@@ -251,8 +251,8 @@ fn rules_of_unknown_classes() {
     }
 }
 
-/// The fuzz target's seeds: a file for each message here, and for each finding.
-/// `EUROPA_WRITE_SEEDS` writes missing ones.
+/// The seeds of the fuzz target: a file for each message here, and for each earlier finding.
+/// `EUROPA_WRITE_SEEDS` writes missing files.
 #[test]
 fn seeds_of_the_fuzz_target_are_read_or_refused() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/rsvp");
@@ -337,7 +337,7 @@ fn mutated_messages_are_read_or_refused() {
         let mut bytes = messages[which].clone();
         mutations.iter().for_each(|mutation| apply(&mut bytes, mutation));
         if bytes.len() >= 8 {
-            // Without a checksum, which would hide all later checks.
+            // Without a checksum, which would hide all later errors.
             bytes[2..4].fill(0);
             if mends_length {
                 bytes.truncate(bytes.len() & !3);
@@ -351,7 +351,7 @@ fn mutated_messages_are_read_or_refused() {
         Ok(())
     });
     result.unwrap();
-    // Many are read: the test does not look at refusals alone.
+    // Many mutated messages are valid: the test does not check refusals alone.
     for bytes in &messages {
         read += usize::from(Message::decode(bytes).is_ok());
     }

@@ -1,4 +1,4 @@
-//! Errors of the RFCs in words, as IANA registers them.
+//! The RFCs' errors in words, as in IANA's registry.
 
 use europa_signal::wire::Cause;
 

@@ -1,4 +1,4 @@
-//! Values of one crate in the words of another.
+//! Converts values of one crate into the types of another.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use europa_label as label;
 use europa_signal::wire::{Sender, Session};
 use europa_signal::{Adjacency, Datagram, Demand, Entry, InterfaceId, Label, LspKey, NextHop};
 
-/// Interfaces are counted from 0 by the fast path, and from 1 by the state machine.
+/// The fast path counts interfaces from 0, the state machine from 1.
 pub(crate) fn interface(number: u32) -> InterfaceId {
     InterfaceId(number.saturating_add(1))
 }

@@ -1,5 +1,5 @@
-//! Flows that begin at a router: each is a tunnel, whose LSPs have numbers. Another path is another
-//! LSP, which carries the flow before the former LSP is removed (RFC 3209, section 2.5).
+//! Flows that begin at a router. Each flow is a tunnel, whose LSPs have numbers. A new path is a
+//! new LSP; it carries the flow before the former LSP is removed (RFC 3209, section 2.5).
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use europa_signal::{LspKey, Time, Tunnel};
 use crate::convert;
 use crate::orders::{FlowPlan, HopPlan};
 
-/// Time that an LSP stays after another one carries its flow, because packets may be in transit in
-/// it.
+/// The time for which an LSP stays after another one carries its flow, because packets may be in
+/// transit in it.
 const LINGERS: Duration = Duration::from_secs(1);
-/// Smallest packet that counts, in bytes: an IPv4 header and 44 bytes.
+/// The smallest packet size in a reservation, in bytes: an IPv4 header and 44 bytes.
 const SMALLEST: u32 = 64;
 
 /// A request to the state machine.
@@ -32,7 +32,7 @@ pub(crate) struct HeadFlow {
     pub(crate) plan: FlowPlan,
     own: IpAddr,
     mtu: u32,
-    /// The LSP that carries it, or did last.
+    /// The LSP that carries the flow, or carried it last.
     pub(crate) active: Option<u16>,
     pub(crate) is_up: bool,
     /// The LSP that will carry it.
@@ -40,14 +40,15 @@ pub(crate) struct HeadFlow {
     number: u16,
     retired: Vec<(u16, Time)>,
     pub(crate) error: Option<ErrorSpec>,
-    /// The path that it uses if it names none and the routes' path has no room.
+    /// The path that the signaller has found. The flow uses it if the document names no path and
+    /// the routes' path has no room.
     found: Vec<HopPlan>,
-    /// It has no path, and names none, so the signaller searches for one.
+    /// The flow has no path, and its document names none, so the signaller searches for one.
     pub(crate) searches: bool,
 }
 
 impl HeadFlow {
-    /// A flow that begins at a router of this address; LSP numbers up to `used` may be in use
+    /// Makes a flow that begins at a router of this address. LSP numbers up to `used` may be in use
     /// elsewhere.
     pub(crate) fn new(plan: FlowPlan, own: IpAddr, mtu: u32, used: u16) -> Self {
         Self {
@@ -70,7 +71,8 @@ impl HeadFlow {
         self.number = again.unwrap_or(self.number.wrapping_add(1).max(1));
         self.next = Some(self.number);
         if again.is_some() {
-            // The data plane continues with it until it is known whether the others do.
+            // The data plane continues to use this LSP until it is known whether the other routers
+            // do.
             (self.active, self.is_up) = (again, true);
         }
         Wish::Create(self.tunnel(self.number))
@@ -83,7 +85,7 @@ impl HeadFlow {
         }
     }
 
-    /// The number of the LSP with this name, if it is one of the flow's.
+    /// The number of the LSP with this name, if it belongs to the flow.
     pub(crate) fn number_of(&self, key: &LspKey) -> Option<u16> {
         (self.key(key.sender.lsp) == *key).then_some(key.sender.lsp)
     }
@@ -157,7 +159,7 @@ impl HeadFlow {
         self.searches = self.plan.path.is_empty() && !self.is_up;
     }
 
-    /// A path with room was found: it is signalled, unless that has been tried.
+    /// Signals a path with room, unless the flow has already tried this path.
     pub(crate) fn take_path(&mut self, path: Vec<HopPlan>) -> Vec<Wish> {
         if path == self.found || self.is_up {
             return Vec::new();
@@ -169,7 +171,7 @@ impl HeadFlow {
         wishes
     }
 
-    /// An LSP is in place. Returns whether the flow's packets take another path now.
+    /// An LSP is in place. Returns whether the flow's packets now take another path.
     pub(crate) fn up(&mut self, lsp: u16, now: Time) -> bool {
         if self.next == Some(lsp) {
             self.next = None;
@@ -183,14 +185,14 @@ impl HeadFlow {
         true
     }
 
-    /// An LSP is down. Returns whether the flow has none.
+    /// An LSP is down. Returns whether the flow now has none.
     pub(crate) fn down(&mut self, lsp: u16) -> bool {
         let was_up = self.active == Some(lsp) && self.is_up;
         self.is_up &= !was_up;
         was_up
     }
 
-    /// The wishes that signal again, without waiting for its refresh, an LSP that is not in place.
+    /// Requests to signal again an LSP that is not in place, without waiting for its refresh.
     pub(crate) fn again(&self) -> Vec<Wish> {
         match self.next.filter(|next| self.active != Some(*next)) {
             Some(next) => vec![Wish::Delete(self.key(next)), Wish::Create(self.tunnel(next))],
@@ -277,7 +279,7 @@ mod tests {
         let other = FlowPlan { path: vec![hop], ..flow.plan.clone() };
         assert_eq!(told(&flow.change(other.clone())), [("create", 2)]);
         assert_eq!(flow.head().lsp.map(|lsp| lsp.lsp), Some(1), "until the new one is in place");
-        // A third path, before the second one is up.
+        // A third path is requested before the second one is up.
         let third = FlowPlan { path: Vec::new(), ..other };
         assert_eq!(told(&flow.change(third)), [("delete", 2), ("create", 3)]);
         assert!(!flow.up(2, time(2)), "it has been given up");

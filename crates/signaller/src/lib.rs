@@ -1,4 +1,5 @@
-//! The process that signals a slice's label switched paths: one for all routers of a slice.
+//! The process that signals a slice's label switched paths (LSPs): one process serves all routers
+//! of a slice.
 //!
 //! It has no network access. It receives datagrams of IP protocol 46 from a router's fast path over
 //! a socket that the node makes. It returns datagrams to send, and the entries of the router's

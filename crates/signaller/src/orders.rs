@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 /// [`Order::Show`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// The first order. Descriptor: the socket to which the next node connects.
+    /// The first order. Its descriptor is the socket to which the next node connects.
     Start {
         /// The slice.
         slice: String,
         /// From the system's randomness.
         seed: u64,
     },
-    /// Replace the routers that are signalled for.
+    /// Replace the routers for which the signaller works.
     Routers(Vec<RouterPlan>),
     /// Replace the flows.
     Flows(Vec<FlowPlan>),
-    /// Exchange messages with this router's fast path. Descriptor: the socket.
+    /// Exchange messages with this router's fast path. The descriptor is the socket.
     Attach(String),
     /// Report the present state; answered with [`Said::Shown`].
     Show,
@@ -30,7 +30,7 @@ pub enum Order {
 /// The label that the last router of a path assigns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Egress {
-    /// No label: the router before the last removes it.
+    /// No label: the last but one router removes it.
     #[default]
     ImplicitNull,
     /// 0 of IPv4, 2 of IPv6.
@@ -48,15 +48,15 @@ pub struct RouterPlan {
     pub address: IpAddr,
     /// All its addresses.
     pub addresses: Vec<IpAddr>,
-    /// Its interfaces that signal, in the order in which its fast path counts them.
+    /// The interfaces on which the router signals, in the order in which its fast path counts them.
     pub interfaces: Vec<InterfacePlan>,
     /// Its routes.
     pub routes: Vec<RoutePlan>,
     /// R of RFC 2205, in nanoseconds.
     pub refresh_ns: u64,
-    /// Interval of Hellos, in nanoseconds; 0 sends none.
+    /// Interval of Hellos, in nanoseconds; 0 means that none are sent.
     pub hello_ns: u64,
-    /// The label that it assigns as the last router of a path.
+    /// The label that the router assigns as the last router of a path.
     pub egress: Egress,
     /// Slots of its packet pool.
     pub slots: u32,
@@ -67,7 +67,7 @@ pub struct RouterPlan {
 pub struct InterfacePlan {
     /// Its name.
     pub name: String,
-    /// Its addresses with their subnets.
+    /// The interface's addresses with their subnets.
     pub addresses: Vec<IpNet>,
     /// Longest IP packet, in bytes.
     pub mtu: u32,
@@ -80,7 +80,7 @@ pub struct InterfacePlan {
 pub struct RoutePlan {
     /// Destinations.
     pub to: IpNet,
-    /// The next router; `None` for routes to neighbours, or unreachable ones.
+    /// The next router; `None` for routes to neighbours and for unreachable routes.
     pub via: Option<IpAddr>,
 }
 
@@ -95,7 +95,7 @@ pub struct FlowPlan {
     pub destination: IpAddr,
     /// Its tunnel's number.
     pub tunnel: u16,
-    /// The reserved bandwidth, in bytes a second; 0 reserves nothing and bounds nothing.
+    /// The reserved bandwidth, in bytes a second; 0 reserves nothing and limits nothing.
     pub rate: f64,
     /// The bytes of a burst.
     pub burst: f64,
@@ -103,12 +103,12 @@ pub struct FlowPlan {
     pub setup: u8,
     /// Hold priority.
     pub hold: u8,
-    /// Hops in order. The routes lead to a hop that is no neighbour. Empty: the path follows the
-    /// routes.
+    /// The hops in order. The routes lead to a hop that is no neighbour. If empty, the path follows
+    /// the routes.
     pub path: Vec<HopPlan>,
-    /// The treatment of its packets while it has no path.
+    /// The treatment of the flow's packets while it has no path.
     pub while_down: WhileDown,
-    /// Destinations whose packets it carries.
+    /// The destinations whose packets the flow carries.
     pub prefixes: Vec<IpNet>,
 }
 
@@ -159,24 +159,24 @@ pub struct FlowState {
     pub name: String,
     /// Whether packets may enter it.
     pub is_up: bool,
-    /// Number of the LSP that carries it.
+    /// Number of the LSP that carries the flow.
     pub lsp: Option<u16>,
-    /// Number of the LSP that will carry it.
+    /// Number of the LSP that will carry the flow.
     pub next: Option<u16>,
-    /// The known routers on its path, if its LSP is up.
+    /// The known routers on the flow's path, if its LSP is up.
     pub hops: Vec<HopState>,
-    /// The reason why it has no path, or not the desired one.
+    /// The reason why the flow has no path, or not the desired one.
     pub error: Option<ErrorState>,
 }
 
 /// A router on a path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HopState {
-    /// Its name within the slice, or an address.
+    /// The router's name within the slice, or its address.
     pub router: String,
     /// The label of arriving packets; `None` at the head, and after the last label was removed.
     pub incoming: Option<u32>,
-    /// The interface that they leave by.
+    /// The interface by which packets leave.
     pub interface: Option<String>,
     /// The next hop's address.
     pub via: Option<IpAddr>,
@@ -187,7 +187,7 @@ pub struct HopState {
 /// An error, as an RFC numbers it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ErrorState {
-    /// The router that found it: its name within the slice, or its address.
+    /// The router that found the error: its name within the slice, or its address.
     pub router: String,
     /// The error code.
     pub code: u8,
@@ -225,6 +225,6 @@ pub struct InterfaceState {
     pub interface: String,
     /// The bandwidth that flows may reserve, in bytes a second.
     pub reservable: f64,
-    /// The bandwidth that is left, in bytes a second.
+    /// The unreserved bandwidth, in bytes a second.
     pub left: f64,
 }

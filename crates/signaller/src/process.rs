@@ -12,7 +12,7 @@ use crate::orders::{FlowPlan, Order, RouterPlan, Said};
 use crate::router::Router;
 use crate::{search, show};
 
-/// Orders that are carried out at once.
+/// The maximum number of orders that are carried out in one turn.
 const MOST_ORDERS: usize = 64;
 
 /// Why a signaller ends.
@@ -21,7 +21,7 @@ pub enum SignallerError {
     /// The node's end of the channel.
     #[error("orders: {0}")]
     Channel(#[from] ChannelError),
-    /// A first message other than [`Order::Start`], or without its descriptor.
+    /// The first message was not [`Order::Start`], or had no descriptor.
     #[error("the first order must be to start, with a listening socket")]
     Start,
     /// The kernel.
@@ -29,11 +29,12 @@ pub enum SignallerError {
     Sleep(nix::Error),
 }
 
-/// Runs a signaller that receives its orders from `control`, and after that node's end from the
-/// next one. It runs until it is killed.
+/// Runs a signaller that receives its orders from `control`, and after the end of that node from
+/// the next node. It runs until it is killed.
 ///
 /// # Errors
-/// The error that ended it. If the node goes before its order to start, it ends without an error.
+/// The error that ended the signaller. If the node ends before it orders the start, the signaller
+/// ends without an error.
 pub fn run(control: OwnedFd) -> Result<(), SignallerError> {
     let mut orders: Channel<Said, Order> = Channel::new(control);
     let (seed, listener) = match orders.receive() {
@@ -96,7 +97,7 @@ impl Process {
         Ok(())
     }
 
-    /// Searches paths for flows without one.
+    /// Searches for paths for flows that have none.
     fn search(&mut self, now: Time) {
         let searching = self.routers.values_mut().flat_map(Router::searching);
         let searching: Vec<FlowPlan> = searching.collect();
@@ -162,7 +163,7 @@ impl Process {
                 }
                 before => {
                     let was_attached = before.is_some_and(|before| before.is_attached());
-                    // SplitMix64's increment: each start has another seed.
+                    // The increment of SplitMix64: each start has another seed.
                     self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
                     let name = plan.name.clone();
                     let mut router = Router::new(plan, mixed(self.seed));

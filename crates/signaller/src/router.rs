@@ -18,9 +18,9 @@ use crate::search::{Edge, Node};
 use crate::world::Surroundings;
 use crate::{cause, convert};
 
-/// Time that neighbours wait for a signaller that has ended, if it uses Hello.
+/// The time for which neighbours that use Hello wait after a signaller has ended.
 const RESTART: Duration = Duration::from_secs(30);
-/// Most messages of a fast path that are read at once.
+/// The maximum number of messages that are read from a fast path in one turn.
 const MOST_MESSAGES: usize = 256;
 
 /// An LSP in the label table, and the ticket of its pending order.
@@ -29,7 +29,7 @@ pub(crate) struct Installed {
     ticket: Option<Ticket>,
 }
 
-/// The flow that an LSP is of, and the LSP's number.
+/// The flow that an LSP belongs to, and the LSP's number.
 fn flow_of(flows: &BTreeMap<String, HeadFlow>, lsp: &LspKey) -> Option<(String, u16)> {
     let mut all = flows.iter();
     all.find_map(|(name, flow)| Some((name.clone(), flow.number_of(lsp)?)))
@@ -43,7 +43,7 @@ pub(crate) struct Router {
     signaller: Option<Signaller>,
     fast_path: Option<Channel<ToRouter, FromRouter>>,
     seed: u64,
-    /// The label table has appeared since this was taken last.
+    /// The label table has appeared since this flag was last cleared.
     pub(crate) is_new: bool,
     pub(crate) entries: BTreeMap<LspKey, Installed>,
     pub(crate) flows: BTreeMap<String, HeadFlow>,
@@ -321,12 +321,12 @@ impl Router {
         self.hand(input, now);
     }
 
-    /// The MTU of flows' packets: the longest packet with a label on any interface.
+    /// The MTU for the flows' packets: the longest packet with a label on any interface.
     fn mtu(&self) -> u32 {
         self.plan.interfaces.iter().map(|interface| interface.mtu).min().unwrap_or(1500)
     }
 
-    /// Signals a flow, with the number of an LSP in the label table, if it has one.
+    /// Signals a flow. If the label table has an LSP of the flow, the flow keeps that LSP's number.
     fn begin(&mut self, name: &str, now: Time) {
         if self.signaller.is_none() {
             return;
@@ -338,7 +338,7 @@ impl Router {
         self.wish(wish, now);
     }
 
-    /// Flows that look for a path, once each.
+    /// Flows that need a search for a path; each is returned once.
     pub(crate) fn searching(&mut self) -> Vec<FlowPlan> {
         let all = self
             .flows
@@ -353,7 +353,7 @@ impl Router {
         wishes.into_iter().for_each(|wish| self.wish(wish, now));
     }
 
-    /// The router in the form of a search for paths.
+    /// The router in the form that a search for paths needs.
     pub(crate) fn node(&self) -> Node<'_> {
         let left = self.world.left().map(|(_, _, left)| left);
         let interfaces = (self.plan.interfaces.iter().zip(left))

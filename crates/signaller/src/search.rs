@@ -1,5 +1,6 @@
-//! Finds paths with room for flows that name none (constrained shortest path first): the shortest
-//! path over routers of the slice whose interfaces all have the flow's bandwidth left.
+//! Finds paths with room for flows that name no path (constrained shortest path first): the
+//! shortest path over routers of the slice whose interfaces all have enough unreserved bandwidth
+//! for the flow.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -18,12 +19,12 @@ pub(crate) struct Node<'a> {
 /// An interface in a search.
 pub(crate) struct Edge<'a> {
     pub(crate) addresses: &'a [ipnet::IpNet],
-    /// Bandwidth that is left, in bytes a second.
+    /// The unreserved bandwidth, in bytes a second.
     pub(crate) left: f64,
 }
 
-/// The path from the router `from` to `destination`, as its routers' addresses in order. `None` if
-/// no path has `rate` bytes a second left.
+/// The path from the router `from` to `destination`: its routers' addresses in order. `None` if no
+/// path has `rate` bytes a second unreserved.
 pub(crate) fn path(
     nodes: &[Node<'_>],
     from: &str,
@@ -31,7 +32,7 @@ pub(crate) fn path(
     rate: f64,
 ) -> Option<Vec<HopPlan>> {
     let start = nodes.iter().position(|node| node.name == from)?;
-    // By router: its predecessor, and its address on the line between them.
+    // For each router: its predecessor, and the router's address on the line between the two.
     let mut before: BTreeMap<usize, Option<(usize, IpAddr)>> = BTreeMap::from([(start, None)]);
     let mut waiting = VecDeque::from([start]);
     while let Some(at) = waiting.pop_front() {
@@ -75,8 +76,8 @@ mod tests {
 
     use super::*;
 
-    /// A square of routers: a, b, c and d, with a diagonal from b to d. `left` is by line, in the
-    /// order a-b, b-c, c-d, d-a, b-d; both directions.
+    /// A square of routers a, b, c and d, with a diagonal from b to d. `left` has the unreserved
+    /// bandwidth of each line, in the order a-b, b-c, c-d, d-a, b-d, the same in both directions.
     fn found(left: [f64; 5], to: &str, rate: f64) -> Option<String> {
         let lines = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"), ("b", "d")];
         let nets: Vec<[[IpNet; 1]; 2]> = (1..=lines.len())

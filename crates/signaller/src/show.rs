@@ -63,7 +63,7 @@ fn hop(router: &Router, lsp: &LspKey) -> Option<HopState> {
     Some(HopState { router: router.plan.name.clone(), incoming, interface, via, outgoing })
 }
 
-/// Name of the router of an address within the slice, or the address.
+/// The name of the slice's router that has an address, or the address.
 fn named(routers: &BTreeMap<String, Router>, address: IpAddr) -> String {
     let own = routers.values().find(|router| router.has(address));
     own.map_or_else(|| address.to_string(), |router| router.plan.name.clone())
@@ -76,7 +76,7 @@ fn state(routers: &BTreeMap<String, Router>, head: &Router, flow: &HeadFlow) -> 
         let mut at = Some(head);
         while let Some(router) = at.filter(|_| hops.len() < MOST_HOPS) {
             let Some(hop) = hop(router, &key) else {
-                // A tail that assigns no label has no entry.
+                // A last router that assigns no label has no entry.
                 if router.has(key.session.destination) {
                     hops.push(end(&router.plan.name));
                 }

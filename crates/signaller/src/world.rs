@@ -13,13 +13,13 @@ use europa_signal::{Adjacency, Admit, Demand, Holder, InterfaceId, Lack, Offer, 
 use crate::convert;
 use crate::orders::{InterfacePlan, RouterPlan};
 
-/// Labels of a router: 16 to 1,048,575.
+/// The number of labels of a router: 16 to 1,048,575.
 const LABELS: u64 = (1 << 20) - 16;
-/// The cost of a labelled packet on a common machine, until this one's is measured.
+/// The assumed cost of a labelled packet until it has been measured on this machine.
 const PACKET_COST: Seconds = Seconds(2e-7);
-/// Longest wait of a packet in addition to its own flow's: one poll and a full device.
+/// The longest wait of a packet behind packets of other flows: one poll and a full device.
 const LONGEST_D: Seconds = Seconds(0.01);
-/// Bytes before an IP packet: Ethernet, a VLAN tag, a label.
+/// Bytes before an IP packet: Ethernet header, VLAN tag, label.
 const HEADER_BYTES: f64 = 22.0;
 
 /// An interface: its capacity, and the flows that it carries.
@@ -71,7 +71,7 @@ impl Surroundings {
         self.plan.routes.clone_from(&plan.routes);
     }
 
-    /// Name of an interface, by its place.
+    /// The name of the interface at this index.
     pub(crate) fn name(&self, interface: usize) -> Option<&str> {
         self.links.get(interface).map(|link| link.plan.name.as_str())
     }
@@ -87,7 +87,8 @@ impl Surroundings {
         self.links.get(interface.0.checked_sub(1)? as usize)
     }
 
-    /// The neighbour with this address, if it is in an interface's subnet and not the router's own.
+    /// The neighbour with this address, if an interface's subnet contains the address and it is not
+    /// the router's own.
     fn neighbour(&self, address: IpAddr) -> Option<Adjacency> {
         if self.plan.addresses.contains(&address) {
             return None;
@@ -98,7 +99,7 @@ impl Surroundings {
     }
 }
 
-/// A demand in the form of admission; `None` if nothing is reserved.
+/// A demand in the form that admission needs; `None` if nothing is reserved.
 fn flow(demand: &Demand) -> Option<Flow> {
     if demand.reserved() <= 0.0 {
         return None;
@@ -110,7 +111,7 @@ fn flow(demand: &Demand) -> Option<Flow> {
     };
     let sizes = (Bytes(f64::from(demand.smallest.max(1))), Bytes(largest));
     let depth = Bytes(demand.depth.max(largest));
-    // Numbers of a demand are checked, so this cannot fail.
+    // The numbers of a demand have been checked, so this cannot fail.
     Flow::new(BytesPerSecond(demand.rate), depth, BytesPerSecond(demand.peak), sizes, service).ok()
 }
 

@@ -1,4 +1,5 @@
-//! Random documents: few objects with few variants each, so that they often meet.
+//! Random documents: few objects with few variants each, so that operations often concern the same
+//! objects.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -53,7 +54,7 @@ pub(crate) fn first(rng: &mut Rng) -> Choice {
     choice
 }
 
-/// The same with some objects added, changed or removed.
+/// The same choice with some objects added, changed or removed.
 pub(crate) fn next(choice: &Choice, rng: &mut Rng) -> Choice {
     let mut choice = choice.clone();
     if rng.u8(..) < 6 {
@@ -65,7 +66,7 @@ pub(crate) fn next(choice: &Choice, rng: &mut Rng) -> Choice {
     choice
 }
 
-/// Kinds by how often they are changed.
+/// Kinds, repeated according to how often they are changed.
 const OFTEN: [u8; 17] = [
     PORT, SLICE, LINK, LINK, LINK, HOST, HOST, HOST, ROUTER, ROUTER, ROUTER, ROUTER, ROUTER,
     ROUTER, ROUTER, FILTERS, USER,
@@ -86,8 +87,8 @@ fn change_one(choice: &mut Choice, rng: &mut Rng) {
     }
 }
 
-/// Documents of a choice, existing ones (`before`) first, and their stored form. Dangling
-/// references are left out.
+/// The documents of a choice and their stored form. Documents that exist in `before` come first.
+/// Dangling references are omitted.
 pub(crate) fn documents(choice: &Choice, before: &[Kept]) -> (Documents, Vec<Kept>) {
     let mut all = standing(choice);
     let place: HashMap<_, _> = before.iter().map(|kept| &kept.key).zip(0..).collect();
@@ -101,8 +102,8 @@ pub(crate) fn yaml(choice: &Choice) -> String {
     all.join("---\n")
 }
 
-/// A choice that a machine of veth devices can carry out: no tunnel to another machine, no router
-/// whose program ends at once, no device that hides VLAN tags.
+/// A choice that a machine of veth devices can carry out: it has no tunnel to another machine, no
+/// router whose program ends at once, and no device that hides VLAN tags.
 pub(crate) fn for_real(mut choice: Choice) -> Choice {
     for ((kind, number), variant) in &mut choice {
         match (*kind, *number, *variant) {
@@ -118,10 +119,10 @@ pub(crate) fn for_real(mut choice: Choice) -> Choice {
 fn standing(choice: &Choice) -> Vec<Rc<Ready>> {
     let has = |kind: u8, number: u8| choice.contains_key(&(kind, number));
     let mut all = Vec::new();
-    // Ends of links: how many, and how many of them are routers'.
+    // The ends of each link: their number, and the number of routers among them.
     let mut ends: HashMap<String, (u8, u8)> = HashMap::new();
     let mut routers = Vec::new();
-    // Routers first and links last, as links depend on the objects at their ends.
+    // Routers come first and links last, as links depend on the objects at their ends.
     let order = |kind: u8| [0, 1, 4, 3, 2, 5, 6][usize::from(kind)];
     let mut choice: Vec<_> =
         choice.iter().map(|((kind, number), v)| (*kind, *number, *v)).collect();
@@ -133,7 +134,7 @@ fn standing(choice: &Choice) -> Vec<Rc<Ready>> {
         let room = links.iter().all(|link| ends.get(*link).is_none_or(|ends| ends.0 < 2));
         let stands = match kind {
             HOST => room,
-            // A line between two hosts has no link effects. One to another machine has one end
+            // A link between two hosts has no link effects. A link to another machine has one end
             // here.
             LINK if variant > 2 => ends.get(&format!("l{number}")).is_some_and(|ends| ends.0 == 1),
             LINK => ends.get(&format!("l{number}")).is_some_and(|ends| ends.1 > 0),
@@ -160,7 +161,7 @@ fn standing(choice: &Choice) -> Vec<Rc<Ready>> {
     all
 }
 
-/// The documents that these are kept of.
+/// The documents from their stored form.
 pub(crate) fn restore(kept: &[Kept]) -> Documents {
     let known = |kept: &Kept| KEPT.with_borrow(|all| all.get(&kept.document).cloned());
     assemble(&kept.iter().filter_map(known).collect::<Vec<_>>())
@@ -255,100 +256,9 @@ fn text(kind: u8, number: u8, variant: u8) -> String {
             let more = ["", &links, "reservation: {filters: 100}\n"][usize::from(variant)];
             format!("kind: slice\nname: s{number}\n{more}")
         }
-        LINK => {
-            let tunnel = |epoch: u8, remote: u8| {
-                format!(
-                    "tunnel: {{local: 192.0.2.1, remote: 192.0.2.{remote}, id: {number}, \
-                     epoch: {epoch}, send_key: \"0000000000000001\", \
-                     receive_key: \"0000000000000002\"}}\n"
-                )
-            };
-            let more = match variant {
-                0 => String::new(),
-                1 => "delay: 5ms\n".to_owned(),
-                2 => "loss: 1%\n".to_owned(),
-                3 => tunnel(1, 2),
-                4 => tunnel(2, 2) + "delay: 5ms\n",
-                _ => tunnel(2, 3),
-            };
-            format!("kind: link\nname: l{number}\n{more}")
-        }
-        HOST => {
-            // Two hosts may share a link, without a router; others are at routers' links.
-            let link = number % 3;
-            let more = match variant {
-                0 => format!("interfaces: {{e: {{link: l{link}}}}}\n"),
-                1 => format!("interfaces: {{e: {{link: l{link}, addresses: [10.9.0.2/24]}}}}\n"),
-                2 => format!(
-                    "interfaces: {{e: {{link: l{link}, addresses: [10.9.0.2/24]}}}}\n\
-                     gateway: 10.9.0.1\n"
-                ),
-                3 => format!("interfaces: {{e: {{link: l{link}, mtu: 1400}}}}\nrun: [\"true\"]\n"),
-                4 => format!("interfaces: {{e: {{port: hp{number}}}}}\n"),
-                _ => format!("interfaces: {{e: {{link: l{link}}}, f: {{port: hq{number}}}}}\n"),
-            };
-            format!("kind: host\nname: h{number}\n{more}")
-        }
-        ROUTER => {
-            let (slice, port, link) = (number % 3, number % 4, number % 3);
-            let vlan = 10 + number;
-            let more = match variant {
-                0 => format!("interfaces: {{a: {{port: p{port}}}}}\nfast_path: {{click: Idle}}\n"),
-                1 => format!(
-                    "interfaces: {{a: {{port: p{port}}}}}\nfast_path: {{click: \"Idle -> Discard\"}}\n"
-                ),
-                2 => format!(
-                    "interfaces: {{a: {{port: p{port}, match: {{vlan: {vlan}}}}}}}\n\
-                     fast_path: {{click: Idle}}\n"
-                ),
-                3 => format!(
-                    "interfaces: {{a: {{port: p{port}}}, b: {{link: l{link}}}}}\n\
-                     fast_path: {{click: Idle}}\n"
-                ),
-                4 => format!(
-                    "interfaces: {{a: {{port: p{port}}}, b: {{link: l{link}}}}}\n\
-                     fast_path: {{click: Idle}}\nrun: inline\n"
-                ),
-                5 => format!(
-                    "interfaces: {{a: {{port: p{port}, addresses: [10.7.{number}.1/24]}}}}\n\
-                     fast_path: {{builtin: ipv4}}\n"
-                ),
-                6 => format!(
-                    "interfaces: {{a: {{port: p{port}, addresses: [10.7.{number}.1/24]}}}}\n\
-                     fast_path: {{builtin: ipv4, routes: [{{to: 10.8.0.0/16, via: 10.7.{number}.2}}]}}\n"
-                ),
-                // Two slow paths that differ in a file.
-                7 | 14 => format!(
-                    "interfaces: {{a: {{port: p{port}, addresses: [10.7.{number}.1/24]}}}}\n\
-                     fast_path: {{builtin: ipv4, routes: kernel}}\n\
-                     slow_path:\n  files: [{{path: /run/x, text: t{variant}}}]\n  \
-                     run: [{{name: a, command: [/bin/true, /run/x], reload: HUP}}]\n"
-                ),
-                8 => format!(
-                    "interfaces: {{a: {{port: p{port}}}}}\nfast_path: {{program: [/bin/true]}}\n"
-                ),
-                9 => format!("interfaces: {{b: {{link: l{link}}}}}\nfast_path: {{click: Idle}}\n"),
-                // Two slow paths that differ in an uplink and a command.
-                10 | 15 => format!(
-                    "interfaces: {{b: {{link: l{link}, addresses: [10.6.{number}.1/24]}}}}\n\
-                     fast_path: {{builtin: ipv4, routes: kernel}}\n\
-                     slow_path: {{uplink: {}, run: [{{name: a, command: [/bin/true, t{variant}]}}]}}\n",
-                    variant == 10
-                ),
-                11 => format!(
-                    "interfaces: {{b: {{link: l{link}, addresses: [10.6.{number}.1/24]}}}}\n\
-                     fast_path: {{builtin: ipv4}}\nrun: inline\n"
-                ),
-                12 => format!(
-                    "interfaces: {{b: {{link: l{link}}}}}\nfast_path: {{click: Idle}}\npool: {{slots: 1024}}\n"
-                ),
-                _ => format!(
-                    "interfaces: {{b: {{link: l{link}}}, c: {{link: m{number}, \
-                     addresses: [10.5.{number}.1/24]}}}}\nfast_path: {{builtin: ipv4}}\n"
-                ),
-            };
-            format!("kind: router\nname: r{number}\nslice: s{slice}\n{more}")
-        }
+        LINK => link_text(number, variant),
+        HOST => host_text(number, variant),
+        ROUTER => router_text(number, variant),
         FILTERS => {
             let action = ["drop", "count"][usize::from(variant)];
             format!(
@@ -362,4 +272,102 @@ fn text(kind: u8, number: u8, variant: u8) -> String {
             format!("kind: user\nname: u{number}\n{more}")
         }
     }
+}
+
+/// A link's document.
+fn link_text(number: u8, variant: u8) -> String {
+    let tunnel = |epoch: u8, remote: u8| {
+        format!(
+            "tunnel: {{local: 192.0.2.1, remote: 192.0.2.{remote}, id: {number}, \
+             epoch: {epoch}, send_key: \"0000000000000001\", \
+             receive_key: \"0000000000000002\"}}\n"
+        )
+    };
+    let more = match variant {
+        0 => String::new(),
+        1 => "delay: 5ms\n".to_owned(),
+        2 => "loss: 1%\n".to_owned(),
+        3 => tunnel(1, 2),
+        4 => tunnel(2, 2) + "delay: 5ms\n",
+        _ => tunnel(2, 3),
+    };
+    format!("kind: link\nname: l{number}\n{more}")
+}
+
+/// A host's document.
+fn host_text(number: u8, variant: u8) -> String {
+    // Two hosts may share a link, without a router; others are at routers' links.
+    let link = number % 3;
+    let more = match variant {
+        0 => format!("interfaces: {{e: {{link: l{link}}}}}\n"),
+        1 => format!("interfaces: {{e: {{link: l{link}, addresses: [10.9.0.2/24]}}}}\n"),
+        2 => format!(
+            "interfaces: {{e: {{link: l{link}, addresses: [10.9.0.2/24]}}}}\n\
+             gateway: 10.9.0.1\n"
+        ),
+        3 => format!("interfaces: {{e: {{link: l{link}, mtu: 1400}}}}\nrun: [\"true\"]\n"),
+        4 => format!("interfaces: {{e: {{port: hp{number}}}}}\n"),
+        _ => format!("interfaces: {{e: {{link: l{link}}}, f: {{port: hq{number}}}}}\n"),
+    };
+    format!("kind: host\nname: h{number}\n{more}")
+}
+
+/// A router's document.
+fn router_text(number: u8, variant: u8) -> String {
+    let (slice, port, link) = (number % 3, number % 4, number % 3);
+    let vlan = 10 + number;
+    let more = match variant {
+        0 => format!("interfaces: {{a: {{port: p{port}}}}}\nfast_path: {{click: Idle}}\n"),
+        1 => format!(
+            "interfaces: {{a: {{port: p{port}}}}}\nfast_path: {{click: \"Idle -> Discard\"}}\n"
+        ),
+        2 => format!(
+            "interfaces: {{a: {{port: p{port}, match: {{vlan: {vlan}}}}}}}\n\
+             fast_path: {{click: Idle}}\n"
+        ),
+        3 => format!(
+            "interfaces: {{a: {{port: p{port}}}, b: {{link: l{link}}}}}\n\
+             fast_path: {{click: Idle}}\n"
+        ),
+        4 => format!(
+            "interfaces: {{a: {{port: p{port}}}, b: {{link: l{link}}}}}\n\
+             fast_path: {{click: Idle}}\nrun: inline\n"
+        ),
+        5 => format!(
+            "interfaces: {{a: {{port: p{port}, addresses: [10.7.{number}.1/24]}}}}\n\
+             fast_path: {{builtin: ipv4}}\n"
+        ),
+        6 => format!(
+            "interfaces: {{a: {{port: p{port}, addresses: [10.7.{number}.1/24]}}}}\n\
+             fast_path: {{builtin: ipv4, routes: [{{to: 10.8.0.0/16, via: 10.7.{number}.2}}]}}\n"
+        ),
+        // Two slow paths that differ in a file.
+        7 | 14 => format!(
+            "interfaces: {{a: {{port: p{port}, addresses: [10.7.{number}.1/24]}}}}\n\
+             fast_path: {{builtin: ipv4, routes: kernel}}\n\
+             slow_path:\n  files: [{{path: /run/x, text: t{variant}}}]\n  \
+             run: [{{name: a, command: [/bin/true, /run/x], reload: HUP}}]\n"
+        ),
+        8 => format!("interfaces: {{a: {{port: p{port}}}}}\nfast_path: {{program: [/bin/true]}}\n"),
+        9 => format!("interfaces: {{b: {{link: l{link}}}}}\nfast_path: {{click: Idle}}\n"),
+        // Two slow paths that differ in an uplink and a command.
+        10 | 15 => format!(
+            "interfaces: {{b: {{link: l{link}, addresses: [10.6.{number}.1/24]}}}}\n\
+             fast_path: {{builtin: ipv4, routes: kernel}}\n\
+             slow_path: {{uplink: {}, run: [{{name: a, command: [/bin/true, t{variant}]}}]}}\n",
+            variant == 10
+        ),
+        11 => format!(
+            "interfaces: {{b: {{link: l{link}, addresses: [10.6.{number}.1/24]}}}}\n\
+             fast_path: {{builtin: ipv4}}\nrun: inline\n"
+        ),
+        12 => format!(
+            "interfaces: {{b: {{link: l{link}}}}}\nfast_path: {{click: Idle}}\npool: {{slots: 1024}}\n"
+        ),
+        _ => format!(
+            "interfaces: {{b: {{link: l{link}}}, c: {{link: m{number}, \
+             addresses: [10.5.{number}.1/24]}}}}\nfast_path: {{builtin: ipv4}}\n"
+        ),
+    };
+    format!("kind: router\nname: r{number}\nslice: s{slice}\n{more}")
 }

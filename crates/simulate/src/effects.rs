@@ -1,4 +1,5 @@
-//! Steps in the simulated kernel: each has the kernel's required order, and may end half-way.
+//! Steps in the simulated kernel: each follows the order that the kernel requires, and may end
+//! half-way.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use europa_plan::{Needs, RelayPlan, RouterId, RouterPlan, Step, hosts, slow_path
 
 use crate::world::{Process, SimPort, SimRouter, World};
 
-/// Carries a step out, completely or half-way. An error is an order that the machine refuses: the
-/// engine may cause it only after a fault.
+/// Carries out a step, completely or half-way. An error is an order that the machine refuses: the
+/// engine may cause one only after a fault.
 pub(crate) fn carry_out(world: &mut World, step: &Step, half: bool) -> Result<(), String> {
     match step {
         Step::RemoveRouter(plan) => remove_router(world, plan, half),
@@ -33,7 +34,7 @@ pub(crate) fn carry_out(world: &mut World, step: &Step, half: bool) -> Result<()
         }
         Step::ChangeFilters { to, .. } => {
             if half {
-                // The rules of one document after the other.
+                // Applies the rules of one document after the other.
                 world.filters = to.iter().take(1).cloned().collect();
                 return Ok(());
             }
@@ -63,7 +64,7 @@ fn remove_router(world: &mut World, plan: &RouterPlan, half: bool) -> Result<(),
         return Ok(());
     };
     if half {
-        // Its process has ended, its interfaces remain.
+        // The router's process has ended; its interfaces remain.
         router.process = Process::Ended(Time::MAX);
         router.run = run;
         router.half = true;

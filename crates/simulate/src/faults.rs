@@ -1,4 +1,4 @@
-//! The faults, the effects where they occur, and how often.
+//! The faults, the effects at which they occur, and how often.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,14 +32,16 @@ pub const EFFECTS: [Effect; 20] = [
 /// Faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
-    /// It is refused; nothing has changed.
+    /// The effect is refused; nothing has changed.
     Refused,
     /// It fails half-way.
     Half,
-    /// A resource is away for a moment.
+    /// A resource is missing for a moment.
     NotNow,
     /// The node is killed before it.
     KilledBefore,
+    /// The node is killed between the effect and the record of it.
+    KilledBetween,
     /// The node is killed after it.
     KilledAfter,
     /// The switch is killed with it.
@@ -53,11 +55,12 @@ pub enum Fault {
 }
 
 /// All faults.
-pub const FAULTS: [Fault; 9] = [
+pub const FAULTS: [Fault; 10] = [
     Fault::Refused,
     Fault::Half,
     Fault::NotNow,
     Fault::KilledBefore,
+    Fault::KilledBetween,
     Fault::KilledAfter,
     Fault::SwitchKilled,
     Fault::Late,
@@ -71,11 +74,27 @@ pub(crate) fn meets(effect: Effect, fault: Fault) -> bool {
         effect,
         Effect::AddRouter | Effect::UpdateRouter | Effect::StartSlowPaths | Effect::Check
     );
+    let has_record = matches!(
+        effect,
+        Effect::RemoveRouter
+            | Effect::RemoveRelay
+            | Effect::ClosePort
+            | Effect::TrimHosts
+            | Effect::MakeHosts
+            | Effect::ChangeSlowPaths
+            | Effect::OpenPort
+            | Effect::StartSwitch
+            | Effect::AddRouter
+            | Effect::UpdateRouter
+            | Effect::MakeRelay
+    );
     match (effect, fault) {
-        // It changes nothing: the end of a process during it is one before the next effect.
+        // A look changes nothing: if the process ends during it, this equals an end before the next
+        // effect.
         (Effect::Look, fault) => fault == Fault::Refused,
+        (_, Fault::KilledBetween) => has_record,
         (_, Fault::KilledBefore | Fault::KilledAfter | Fault::SwitchKilled) => true,
-        (Effect::Settle, fault) => fault == Fault::Refused,
+        (Effect::Settle, fault) => matches!(fault, Fault::Refused | Fault::NotNow),
         (Effect::Commit, fault) => matches!(fault, Fault::Refused | Fault::Late),
         (Effect::Check, fault) => {
             matches!(fault, Fault::Refused | Fault::RefusedLater | Fault::Late)
@@ -118,7 +137,7 @@ impl Coverage {
         }
     }
 
-    /// Effects that have not met a fault which they can meet.
+    /// Effects that have not met a fault that they can meet.
     pub fn missing(&self) -> Vec<(Effect, Fault)> {
         let all = EFFECTS.into_iter().flat_map(|effect| FAULTS.map(|fault| (effect, fault)));
         all.filter(|(effect, fault)| {
@@ -131,15 +150,15 @@ impl Coverage {
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<16}{:>10}", "effect", "well")?;
-        FAULTS.iter().try_for_each(|fault| write!(f, "{fault:>13}"))?;
+        FAULTS.iter().try_for_each(|fault| write!(f, "{fault:>14}"))?;
         for effect in EFFECTS {
             let well = self.went.get(&effect).copied().unwrap_or_default();
             write!(f, "\n{effect:<16}{well:>10}")?;
             for fault in FAULTS {
                 let count = self.met.get(&(effect, fault)).copied().unwrap_or_default();
                 match meets(effect, fault) {
-                    true => write!(f, "{count:>13}")?,
-                    false => write!(f, "{:>13}", "-")?,
+                    true => write!(f, "{count:>14}")?,
+                    false => write!(f, "{:>14}", "-")?,
                 }
             }
         }

@@ -1,4 +1,5 @@
-//! One history: operations and faults from a seed, and the properties after each.
+//! One history: operations and faults that follow from a seed, and checks of the properties after
+//! each operation.
 
 mod holds;
 mod random;
@@ -23,14 +24,14 @@ use crate::plant::Plant;
 
 /// Interval at which the node compares actual and desired state.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// Longest time for an answer to a submission.
+/// The longest time to wait for an answer to a submission.
 const MOST: Duration = Duration::from_secs(600);
-/// Most turns of the engine without progress of time.
+/// The maximum number of turns of the engine without progress of time.
 const MOST_TURNS: usize = 10_000;
 
 /// The result of a history.
 pub struct Report {
-    /// The violated property, and after how many operations.
+    /// The violated property, and the number of operations before it.
     pub broken: Option<(usize, String)>,
     /// Faults that effects have met.
     pub coverage: Coverage,
@@ -85,7 +86,7 @@ impl History {
         }
     }
 
-    /// Connects a witness for all effects.
+    /// Connects a listener that records all effects.
     pub(crate) fn heard_by(&mut self, heard: Heard) {
         self.heard = Some(heard);
         let engine = std::mem::take(&mut self.engine);
@@ -147,7 +148,7 @@ impl History {
         }
     }
 
-    /// A slice's program makes a numbered rule.
+    /// The program of a slice makes a numbered rule.
     fn number(&mut self, slice: &str) {
         let slices = &self.engine.accepted().documents.slices;
         if self.engine.is_settled() && slices.iter().any(|other| **other.name == *slice) {
@@ -178,7 +179,7 @@ impl History {
         answer
     }
 
-    /// Waits for an answer. `None` if the node was killed before.
+    /// Waits for an answer. `None` if the node was killed before it answered.
     fn wait_for(&mut self, answer: &Answer) -> Result<Option<Outcome>, String> {
         let until = self.machine.now + MOST;
         loop {
@@ -194,12 +195,12 @@ impl History {
         }
     }
 
-    /// Applies documents. With `meanwhile`, another program changes objects while their plan is
-    /// computed, and the node notices it.
+    /// Applies documents. With `meanwhile`, another program changes objects while the plan is
+    /// computed, and the node notices this.
     fn apply(&mut self, choice: &Choice, meanwhile: Option<&mut Rng>) -> Held {
         let (submission, kept) = self.submission(choice, false);
         let before = self.machine.world.store.kept();
-        // A device that is away may come back meanwhile: then more is missing than before.
+        // A missing device may return meanwhile: then more objects are missing than before.
         let all = self.machine.world.devices.values().all(|device| device.there);
         self.was_whole = all && self.difference().is_empty();
         self.machine.taken.clear();
@@ -280,7 +281,8 @@ impl History {
         self.go_on().map(drop)
     }
 
-    /// Has the engine do its possible work. Whether the node was killed, and began again.
+    /// Lets the engine do all work that is possible now. Returns whether the node was killed and
+    /// started again.
     fn go_on(&mut self) -> Result<bool, String> {
         let mut was_killed = false;
         for _ in 0..MOST_TURNS {
@@ -301,7 +303,7 @@ impl History {
         Err("the engine turns and turns".into())
     }
 
-    /// A new node finds the state of its predecessor.
+    /// A new node starts and finds the state of its predecessor.
     fn begin_again(&mut self) -> Held {
         let documents = Arc::new(restore(&self.machine.world.store.kept()));
         let store = &self.machine.world.store;
@@ -358,7 +360,7 @@ impl History {
                 }
             }
             Event::Updated(name, run, ticket, outcome) => {
-                // A router that has ended meanwhile restarts with its settings.
+                // A router that has ended meanwhile restarts with the settings of the update.
                 let is_news = self.machine.updated(&name, run, &outcome);
                 let outcome = if is_news { outcome } else { Ok(()) };
                 let outcome = outcome.as_ref().map(drop).map_err(String::as_str);

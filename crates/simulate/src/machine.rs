@@ -1,4 +1,4 @@
-//! A node's side of the simulated machine: its memory, and later results.
+//! The node's side of the simulated machine: the node's memory, and results that arrive later.
 
 mod adopt;
 mod outside;
@@ -24,7 +24,7 @@ use crate::world::World;
 
 /// One in this number of effects meets a fault.
 const FAULT_IN: u32 = 10;
-/// Time limit of a process for reading its configuration.
+/// The longest time in which a process may read its configuration.
 const START: Duration = Duration::from_secs(30);
 /// Time limit for any other order.
 const ORDER: Duration = Duration::from_secs(5);
@@ -32,7 +32,7 @@ const ORDER: Duration = Duration::from_secs(5);
 /// A later event.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Event {
-    /// A process of a router has read its configuration, or refuses it, or does not answer.
+    /// A process of a router has read or refused its configuration, or does not answer.
     Started(RouterId, u64, Result<(), String>),
     /// A router answers an update.
     Updated(RouterId, u64, u64, Result<(), String>),
@@ -61,7 +61,7 @@ pub(crate) struct SimMachine {
     pub(crate) taken: Vec<Step>,
     /// Faults happen.
     pub(crate) faulty: bool,
-    /// The only fault, at the first such effect.
+    /// The only fault of the run, at the first effect of this kind.
     pub(crate) script: Option<(Effect, Fault)>,
     /// The node has been killed: its later actions have no effect.
     pub(crate) killed: bool,
@@ -75,27 +75,28 @@ pub(crate) struct SimMachine {
     sequence: u64,
     verdict: Option<Result<(), String>>,
     checking: bool,
-    /// Plans that are being computed, by ticket; for a planted fault with the state of the question.
+    /// Plans that are being computed, by ticket. For a planted fault, also the state when the plan
+    /// was requested.
     plans: BTreeMap<u64, (Plan, Option<Actual>)>,
     rng: Rng,
-    /// A failure has happened since the last request: the next documents are the former ones.
+    /// A step has failed since the last request: the next documents are the former ones again.
     failed: bool,
-    /// The wrong state that a planted fault gives the node.
+    /// The wrong state that a planted fault makes the node assume.
     lies: Lies,
 }
 
-/// The wrong state that a planted fault gives the node.
+/// The wrong state that a planted fault makes the node assume.
 #[derive(Default)]
 struct Lies {
-    /// Routers whose configurations it assumes to be known.
+    /// Routers whose configurations the node assumes to be known.
     sound: BTreeSet<RouterId>,
-    /// Routers that it assumes to be removed.
+    /// Routers that the node assumes to be removed.
     gone: BTreeSet<RouterId>,
-    /// Ports whose relays it assumes to be removed.
+    /// Ports whose relays the node assumes to be removed.
     unrelayed: BTreeSet<PortId>,
-    /// The state that it assumes, as it undoes nothing.
+    /// The state that the node assumes because it undoes nothing.
     imagined: Option<World>,
-    /// The state that a plan was asked for, which it takes for the present one once.
+    /// The state when the plan was requested; the node takes it for the present state once.
     asked: RefCell<Option<Actual>>,
 }
 
@@ -125,7 +126,7 @@ impl SimMachine {
         }
     }
 
-    /// Later faults follow from this seed.
+    /// Sets the seed of all later faults.
     pub(crate) fn seed(&mut self, seed: u64) {
         self.rng = Rng::with_seed(seed);
     }
@@ -176,7 +177,8 @@ impl SimMachine {
         let mut fault =
             self.script.take_if(|(wanted, _)| *wanted == effect).map(|(_, fault)| fault);
         let one_in = match effect {
-            // There are many for each change, and a single fault has it refused.
+            // Each change has many looks, and a single fault in a look makes the node refuse the
+            // change.
             Effect::Look => FAULT_IN * 20,
             Effect::Settle => FAULT_IN * 2,
             _ => FAULT_IN,
@@ -220,7 +222,11 @@ impl SimMachine {
             return Ok(());
         }
         let world = self.lies.imagined.as_mut().unwrap_or(&mut self.world);
+        let change = world.change_of_notes(step);
         let done = carry_out(world, step, half);
+        if done.is_ok() {
+            world.note(change, half);
+        }
         if let Step::ChangeFilters { .. } = step {
             self.move_rules();
         }
@@ -238,6 +244,24 @@ impl SimMachine {
             _ => {}
         }
         done
+    }
+
+    /// The node is killed between the effect of a step and its record.
+    fn kill_between(&mut self, step: &Step) {
+        let first = self.rng.bool();
+        let change = self.world.change_of_notes(step);
+        if first {
+            self.world.note_first(&change);
+        }
+        // A router that is being changed is noted as one whose configuration is unknown.
+        let half = matches!(step, Step::UpdateRouter { .. });
+        let is_removal = change.is_removal();
+        if (!first || !is_removal || self.rng.bool())
+            && let Err(why) = carry_out(&mut self.world, step, half)
+        {
+            self.trace(|| why);
+        }
+        self.killed = true;
     }
 
     /// Numbered rules are taken out of force with their slice, and return with it.

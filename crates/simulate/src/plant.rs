@@ -1,40 +1,44 @@
-//! Faults of control that are planted, to see that histories find them.
+//! Faults that are planted in control, to check that histories find them.
 
 /// A planted fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plant {
-    /// Desired state is written down before its effects are possible.
+    /// The desired state is stored before its effects are possible.
     CommitBeforeEffect,
     /// A change is not undone.
     MissingInverse,
-    /// An order to a router is lost, but assumed to be carried out.
+    /// An order to a router is lost, but the node assumes that it is carried out.
     LostOrder,
-    /// A router is forgotten before it is removed.
+    /// The node forgets a router before it is removed.
     ForgetBeforeRemoval,
     /// A change of hosts that fails half-way counts as complete.
     HalfHostsForgotten,
-    /// A failed write of the store is swallowed.
+    /// The node ignores a failed write of the store.
     SwallowedCommit,
-    /// A dry run lists documents alone, not their consequences.
+    /// A dry run lists documents only, not their consequences.
     DryRunOfDocuments,
-    /// Differences from unchanged documents stay.
+    /// Differences from unchanged documents are not repaired.
     UnchangedMeansDone,
     /// A router that does not start counts as ready.
     EndCountsAsReady,
-    /// Ports are closed before the relays at them.
+    /// Ports are closed before the relays that use them.
     PortsBeforeRelays,
     /// An update that was refused half-way counts as done.
     AstrayForgotten,
-    /// A starting node forgets undesired objects, and does not remove them.
+    /// A starting node forgets undesired objects instead of removing them.
     LeakAtRestart,
-    /// Numbered rules of a slice are forgotten although its removal is undone.
+    /// The numbered rules of a slice are forgotten although the slice's removal is undone.
     RulesForgotten,
+    /// A starting node takes objects over that have no record: it does not know how to undo them.
+    UnnotedAdopted,
+    /// A starting node keeps records of objects that are gone.
+    StrayNote,
     /// A plan is taken though the state has changed since its question.
     LatePlan,
 }
 
 /// All planted faults, by name.
-pub const PLANTS: [(&str, Plant); 14] = [
+pub const PLANTS: [(&str, Plant); 16] = [
     ("commit-before-effect", Plant::CommitBeforeEffect),
     ("missing-inverse", Plant::MissingInverse),
     ("lost-order", Plant::LostOrder),
@@ -48,6 +52,8 @@ pub const PLANTS: [(&str, Plant); 14] = [
     ("astray-forgotten", Plant::AstrayForgotten),
     ("leak-at-restart", Plant::LeakAtRestart),
     ("rules-forgotten", Plant::RulesForgotten),
+    ("unnoted-adopted", Plant::UnnotedAdopted),
+    ("stray-note", Plant::StrayNote),
     ("late-plan", Plant::LatePlan),
 ];
 

@@ -1,4 +1,4 @@
-//! Many histories on all cores; the first that fails is made small.
+//! Runs many histories on all cores, and reduces the first that fails.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -18,11 +18,11 @@ pub struct Failing {
     pub after: u64,
     /// The violated property.
     pub why: String,
-    /// The fewest of its operations that still fail.
+    /// The smallest list of its operations that still fails.
     pub operations: Vec<Operation>,
 }
 
-/// Runs `count` histories with the seeds from `seed` on. Returns the failing one with the smallest
+/// Runs `count` histories, with seeds from `seed` on. Returns the failing history with the smallest
 /// seed, and the faults that effects have met.
 pub fn search(count: u64, seed: u64, plant: Option<Plant>) -> (Option<Failing>, Coverage) {
     let next = AtomicU64::new(0);
@@ -61,7 +61,7 @@ pub fn search(count: u64, seed: u64, plant: Option<Plant>) -> (Option<Failing>, 
     (failing, coverage)
 }
 
-/// The violated property; a panic counts.
+/// Runs a history. Returns the violated property; a panic counts as a violation.
 fn attempt(operations: &[Operation], plant: Option<Plant>) -> (Option<String>, Coverage) {
     match catch_unwind(AssertUnwindSafe(|| run(operations, plant))) {
         Ok(report) => (report.broken.map(|(_, why)| why), report.coverage),

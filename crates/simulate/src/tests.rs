@@ -1,6 +1,6 @@
-//! The simulation itself: clean histories are clean, planted faults are found.
+//! Tests the simulation itself: correct control violates nothing, and planted faults are found.
 
-use crate::{PLANTS, search};
+use crate::{Fault, PLANTS, search};
 
 #[test]
 fn histories_are_clean_and_the_same_again() {
@@ -17,4 +17,14 @@ fn planted_faults_are_found_within_2000_histories() {
         let failing = failing.unwrap_or_else(|| panic!("{name} is not found"));
         assert!(!failing.operations.is_empty(), "{name}: {}", failing.why);
     }
+}
+
+/// Each effect with a record is killed between both, also in few histories.
+#[test]
+fn records_and_objects_come_apart_and_together_again() {
+    let (failing, coverage) = search(400, 3, None);
+    assert!(failing.is_none(), "{failing:?}");
+    let never = coverage.missing();
+    let between = never.iter().filter(|(_, fault)| *fault == Fault::KilledBetween);
+    assert_eq!(between.count(), 0, "{never:?}");
 }

@@ -1,4 +1,4 @@
-//! The state that outlives a node: devices, objects made of them, processes, and the store.
+//! The state that outlives a node: devices, the objects made from them, processes, and the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,12 +12,15 @@ use europa_plan::{
     SliceId, hosts, slow_paths, wires,
 };
 
+use crate::notes::Noted;
+
 /// A device of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SimDevice {
     /// It is there.
     pub(crate) there: bool,
-    /// It was removed and returned: objects made of it are invalid.
+    /// Counts how often the device was removed and returned: objects made from a former device are
+    /// invalid.
     pub(crate) generation: u64,
     /// Longest packet, in bytes.
     pub(crate) mtu: u32,
@@ -28,11 +31,11 @@ pub(crate) struct SimDevice {
 /// A port, as the kernel has it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SimPort {
-    /// The document that it was made from.
+    /// The document from which the port was made.
     pub(crate) document: Port,
     /// The abilities of its device.
     pub(crate) needs: Needs,
-    /// Generation of its device; `None` if a host or a slow path made it.
+    /// The generation of the port's device; `None` if a host or a slow path made the device.
     pub(crate) generation: Option<u64>,
 }
 
@@ -43,24 +46,24 @@ pub(crate) enum Process {
     Starting,
     /// It runs the configuration.
     Ready,
-    /// It has ended, and will be restarted at this time.
+    /// The process has ended, and will be restarted at this time.
     Ended(Time),
 }
 
-/// A router, as the kernel and its process have it.
+/// A router in the kernel, and its process.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SimRouter {
-    /// Its document, with the changes that it has taken over.
+    /// The router's document, with the changes that the router has applied.
     pub(crate) plan: Arc<RouterPlan>,
     /// Whether its configuration is unknown.
     pub(crate) astray: bool,
-    /// Its last process has refused its configuration.
+    /// The router's last process has refused its configuration.
     pub(crate) refuses: bool,
     /// Its removal failed half-way.
     pub(crate) half: bool,
     /// Its process.
     pub(crate) process: Process,
-    /// Counts its processes: orders of one do not concern the next.
+    /// Counts the router's processes: orders to one do not concern the next.
     pub(crate) run: u64,
 }
 
@@ -73,11 +76,11 @@ pub(crate) struct World {
     pub(crate) ports: BTreeMap<PortId, SimPort>,
     /// Hosts.
     pub(crate) hosts: Vec<Host>,
-    /// Documents that slow paths were made from.
+    /// The documents from which slow paths were made.
     pub(crate) slow_paths: BTreeMap<RouterId, Router>,
-    /// Routers whose uplinks are whole.
+    /// Routers whose uplinks are complete.
     pub(crate) uplinks: BTreeSet<RouterId>,
-    /// The documents that programs of slow paths have read.
+    /// The documents that the programs of slow paths have read.
     pub(crate) programs: BTreeMap<RouterId, Router>,
     /// Relays.
     pub(crate) relays: Vec<RelayPlan>,
@@ -91,9 +94,11 @@ pub(crate) struct World {
     pub(crate) switch: bool,
     /// The contents of the store.
     pub(crate) store: SimStore,
+    /// Records of objects.
+    pub(crate) notes: BTreeSet<Noted>,
     /// A rule of the machine that was broken: always a fault of control.
     pub(crate) broken: Option<String>,
-    /// Number of starts and ends of routers' processes: each gets a new number.
+    /// The number of starts and ends of routers' processes: each start and end gets a new number.
     pub(crate) runs: u64,
 }
 
@@ -109,7 +114,7 @@ pub(crate) struct SimStore {
 }
 
 impl SimStore {
-    /// Makes a change, if it builds on the present state.
+    /// Stores a change, if it builds on the present state.
     pub(crate) fn change(&mut self, commit: &Commit) -> Result<(), String> {
         if commit.base != self.revision {
             return Err(format!("revision {} is not {}", self.revision, commit.base));
@@ -128,14 +133,14 @@ impl SimStore {
         Ok(())
     }
 
-    /// The documents, as the checks have them.
+    /// The documents in the form that the checks need.
     pub(crate) fn kept(&self) -> Vec<Kept> {
         self.documents.iter().map(Stored::kept).collect()
     }
 }
 
 impl World {
-    /// Begins another process of a router: events of the former one are void.
+    /// Begins another process of a router: events of the former process become invalid.
     pub(crate) fn next_run(&mut self) -> u64 {
         self.runs += 1;
         self.runs
@@ -212,14 +217,14 @@ impl World {
         PortFacts { vlan, ..facts }
     }
 
-    /// Slow paths whose programs do not run, or have not read their files.
+    /// Slow paths with a program that does not run, or has not read its files.
     pub(crate) fn idle(&self) -> impl Iterator<Item = &RouterId> {
         let read = |name: &RouterId| self.programs.get(name).map(|read| &read.slow_path);
         let all = self.slow_paths.iter();
         all.filter(move |(name, made)| read(name) != Some(&made.slow_path)).map(|(name, _)| name)
     }
 
-    /// The whole state in the form of the plan.
+    /// The whole state in the form that the plan needs.
     pub(crate) fn actual(&self) -> Actual {
         let ports = self.ports.values().map(|port| ActualPort {
             document: port.document.clone(),

@@ -8,7 +8,7 @@ use europa_port::{End, Namespace, add_address, make_veth};
 use ipnet::IpNet;
 use nix::errno::Errno;
 
-use crate::message::kind;
+use crate::message::{INET, INET6, kind};
 
 const IFLA_IFNAME: u16 = 3;
 const UP: u32 = 1;
@@ -22,7 +22,7 @@ pub struct Inner {
     pub mac: [u8; 6],
     /// Longest packet in bytes, without the Ethernet header.
     pub mtu: u32,
-    /// Its addresses with the prefix lengths of their subnets.
+    /// The interface's addresses with the prefix lengths of their subnets.
     pub addresses: Vec<IpNet>,
 }
 
@@ -37,7 +37,7 @@ pub struct StaticRoute {
     pub interface: Option<String>,
 }
 
-/// A neighbour that is not asked for.
+/// A static neighbour: the router sends no requests for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaticNeighbour {
     /// Its address.
@@ -92,15 +92,9 @@ pub(crate) fn index_of(netlink: &mut Netlink, device: &str) -> io::Result<u32> {
 /// The family of an address, and its bytes.
 pub(crate) fn octets(address: IpAddr) -> (u8, Vec<u8>) {
     match address {
-        IpAddr::V4(address) => (libc_family::INET, address.octets().to_vec()),
-        IpAddr::V6(address) => (libc_family::INET6, address.octets().to_vec()),
+        IpAddr::V4(address) => (INET, address.octets().to_vec()),
+        IpAddr::V6(address) => (INET6, address.octets().to_vec()),
     }
-}
-
-/// `AF_INET` and `AF_INET6`.
-pub(crate) mod libc_family {
-    pub(crate) const INET: u8 = 2;
-    pub(crate) const INET6: u8 = 10;
 }
 
 /// Adds the routes and neighbours of the router's document to a namespace.
@@ -180,7 +174,7 @@ fn change_route(netlink: &mut Netlink, route: &StaticRoute, add: bool) -> io::Re
         (None, None) => crate::message::RTN_BLACKHOLE,
         _ => crate::message::RTN_UNICAST,
     };
-    let direct = route.via.is_none() && route.interface.is_some() && family == libc_family::INET;
+    let direct = route.via.is_none() && route.interface.is_some() && family == INET;
     let scope = if direct { SCOPE_LINK } else { 0 };
     let length = route.to.prefix_len();
     let body = [family, length, 0, 0, MAIN, PROTOCOL_STATIC, scope, kind_of_route, 0, 0, 0, 0];

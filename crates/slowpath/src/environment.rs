@@ -259,7 +259,7 @@ impl Environment {
         }
         for one in caps::all() {
             if !KEPT.contains(&one) && !more.contains(&one) {
-                // Capabilities that this process lacks cannot be dropped, and need not be.
+                // Capabilities that this process does not have cannot be dropped, and need not be.
                 let _ = caps::drop(None, CapSet::Bounding, one);
                 for set in [CapSet::Effective, CapSet::Permitted, CapSet::Inheritable] {
                     let _ = caps::drop(None, set, one);

@@ -5,12 +5,19 @@
 //! searches one table after the other, so a shorter prefix of an earlier table hides a longer one
 //! of a later table: Linux gets packets to such a prefix.
 
+mod candidate;
+mod meaning;
+mod objects;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 
+pub(crate) use self::candidate::Placement;
+use self::candidate::{Candidate, insert};
+use self::meaning::Meaning;
 use crate::aliases::Aliases;
 use crate::intern::Interner;
-use crate::links::{Known, Links};
-use crate::message::{Address, Gateway, Hop, Object, Route, Way};
+use crate::links::Links;
+use crate::message::{Address, Hop, Object, Route, Way};
 
 const TABLE_DEFAULT: u32 = 253;
 const TABLE_MAIN: u32 = 254;
@@ -25,29 +32,6 @@ pub(crate) struct Outputs {
     pub(crate) errors: usize,
 }
 
-/// The position of a new route among equal ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Placement {
-    Front,
-    Back,
-    Replace,
-}
-
-/// A route to a prefix, by the number of its next hops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Candidate {
-    rank: u8,
-    narrow: bool,
-    metric: u32,
-    way: u32,
-}
-
-impl Candidate {
-    fn order(self) -> (u8, u32) {
-        (self.rank, self.metric)
-    }
-}
-
 #[derive(Debug, Default)]
 struct Entry {
     candidates: Vec<Candidate>,
@@ -57,15 +41,8 @@ struct Entry {
     /// A route was added that exists already: a list had it before its message arrived, or it is
     /// another one with the same next hops.
     is_doubtful: bool,
-}
-
-/// The next hops of a route with the present links.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Meaning {
-    /// No next hop: the next route applies.
-    None,
-    /// Number of its text.
-    Text(u32),
+    /// Packets go to Linux because it puts a header in front.
+    is_encapsulated: bool,
 }
 
 /// The routes of one family.
@@ -89,6 +66,8 @@ pub(crate) struct Fib<A> {
     /// Prefixes in table `default`, which shorter ones of the other tables hide.
     last: HashSet<(A, u8)>,
     aliases: Aliases,
+    /// Prefixes whose packets Linux puts a header in front of.
+    encapsulated: usize,
 }
 
 /// Whether `outer` contains `inner`.
@@ -116,6 +95,7 @@ impl<A: Address> Fib<A> {
             wide: HashSet::new(),
             last: HashSet::new(),
             aliases: Aliases::default(),
+            encapsulated: 0,
         };
         for prefix in fib.base.clone() {
             fib.mark(prefix);
@@ -134,6 +114,11 @@ impl<A: Address> Fib<A> {
     /// Number of prefixes with routes.
     pub(crate) fn len(&self) -> usize {
         self.routes.values().filter(|entry| !entry.candidates.is_empty()).count()
+    }
+
+    /// Whether Linux puts a header in front of some packets.
+    pub(crate) fn encapsulates(&self) -> bool {
+        self.encapsulated > 0
     }
 
     /// Whether an update is due.
@@ -308,73 +293,26 @@ impl<A: Address> Fib<A> {
         }
     }
 
-    /// Computes the next hops of routes that are new since the last time.
-    fn learn_ways(&mut self, links: &Links, objects: &HashMap<u32, Object>) {
-        for number in self.meanings.len()..self.ways.len() {
-            let meaning = match self.ways.value(number as u32) {
-                None | Some(Way::Host) => Meaning::Text(self.host),
-                Some(Way::Discard) => self.discard(),
-                Some(Way::Hops(hops)) => self.hops_text(&hops.clone(), links),
-                Some(Way::Object(id)) => match resolve(*id, objects) {
-                    None => Meaning::Text(self.host),
-                    Some(Way::Discard) => self.discard(),
-                    Some(Way::Hops(hops)) => self.hops_text(&hops, links),
-                    Some(_) => Meaning::Text(self.host),
-                },
-            };
-            self.meanings.push(meaning);
-        }
-    }
-
-    fn discard(&mut self) -> Meaning {
-        Meaning::Text(self.texts.number(format!("- {}", self.outputs.discard)))
-    }
-
-    fn hops_text(&mut self, hops: &[Hop<A>], links: &Links) -> Meaning {
-        use std::fmt::Write as _;
-        let usable = |hop: &&Hop<A>| links.get(hop.device).is_some_and(Known::is_running);
-        let several = hops.iter().filter(usable).count() > 1;
-        let mut text = String::new();
-        for hop in hops.iter().filter(usable) {
-            let Some(link) = links.get(hop.device) else { continue };
-            // A device that the fast path does not have: Linux forwards.
-            let Some(output) = link.output else { return Meaning::Text(self.host) };
-            if !text.is_empty() {
-                text += " | ";
-            }
-            match hop.gateway {
-                Gateway::Own(gateway) => gateway.write(&mut text),
-                Gateway::None => text.push('-'),
-                Gateway::V6(router) => match self.aliases.of(router) {
-                    Some(alias) => alias.write(&mut text),
-                    None => return Meaning::Text(self.host),
-                },
-            }
-            let _ = write!(text, " {output}");
-            if several && hop.weight > 1 {
-                let _ = write!(text, " *{}", hop.weight);
-            }
-        }
-        if text.is_empty() { Meaning::None } else { Meaning::Text(self.texts.number(text)) }
-    }
-
-    /// The entry that the fast path should have for a prefix: the number of a text.
-    fn answer(&self, prefix: (A, u8)) -> Option<u32> {
+    /// The entry that the fast path should have for a prefix: the number of a text, and whether it
+    /// is Linux's because that puts a header in front.
+    fn answer(&self, prefix: (A, u8)) -> (Option<u32>, bool) {
         let candidates = self.routes.get(&prefix).map_or(&[][..], |entry| &entry.candidates);
         if candidates.iter().any(|candidate| candidate.narrow) {
             // Depends on more than the destination: Linux decides.
-            return Some(self.host);
+            return (Some(self.host), false);
         }
         if candidates.first().is_some_and(|best| self.is_hidden(prefix, best.rank)) {
-            return Some(self.host);
+            return (Some(self.host), false);
         }
         let meanings = candidates.iter().map(|c| self.meanings.get(c.way as usize));
-        let found = meanings.flatten().find_map(|meaning| match meaning {
-            Meaning::Text(text) => Some(*text),
-            Meaning::None => None,
-        });
-        let base = if prefix.1 == 0 { self.errors } else { self.host };
-        found.or_else(|| self.base.contains(&prefix).then_some(base))
+        match meanings.flatten().find(|meaning| **meaning != Meaning::None) {
+            Some(Meaning::Text(text)) => (Some(*text), false),
+            Some(Meaning::Encapsulated) => (Some(self.host), true),
+            Some(Meaning::None) | None => {
+                let base = if prefix.1 == 0 { self.errors } else { self.host };
+                (self.base.contains(&prefix).then_some(base), false)
+            }
+        }
     }
 
     /// Adds up to `most` changes to `to`, a line each. Returns how many.
@@ -389,9 +327,12 @@ impl<A: Address> Fib<A> {
         let mut count = 0;
         while count < most {
             let Some(prefix) = self.dirty.pop_front() else { break };
-            let answer = self.answer(prefix);
+            let (answer, is_encapsulated) = self.answer(prefix);
             let Some(entry) = self.routes.get_mut(&prefix) else { continue };
             entry.dirty = false;
+            let was_encapsulated = std::mem::replace(&mut entry.is_encapsulated, is_encapsulated);
+            self.encapsulated += usize::from(is_encapsulated);
+            self.encapsulated -= usize::from(was_encapsulated);
             let told = std::mem::replace(&mut entry.told, answer);
             if entry.candidates.is_empty() && answer.is_none() {
                 self.routes.remove(&prefix);
@@ -416,71 +357,6 @@ impl<A: Address> Fib<A> {
 fn push_length(to: &mut String, length: u8) {
     use std::fmt::Write as _;
     let _ = write!(to, "/{length}");
-}
-
-fn insert<A: Address>(
-    candidates: &mut Vec<Candidate>,
-    new: Candidate,
-    placement: Placement,
-    merges: bool,
-    ways: &Interner<Way<A>>,
-) {
-    let same = |c: &Candidate| (c.order(), c.narrow) == (new.order(), new.narrow);
-    if merges {
-        // IPv6 reports all next hops of a route at once, even if one was added; on-link routes of
-        // several devices coexist.
-        let devices = |way: u32| match ways.value(way) {
-            Some(Way::Hops(hops)) if hops.iter().all(|hop| hop.gateway == Gateway::None) => {
-                Some(hops.iter().map(|hop| hop.device).collect::<Vec<_>>())
-            }
-            _ => None,
-        };
-        let of_new = devices(new.way);
-        candidates.retain(|c| {
-            let beside = devices(c.way) != of_new;
-            !same(c) || beside && placement != Placement::Replace
-        });
-    } else if placement == Placement::Replace
-        && let Some(index) = candidates.iter().position(same)
-    {
-        candidates.remove(index);
-    }
-    let behind = |c: &Candidate| match placement {
-        Placement::Back => c.order() > new.order(),
-        _ => c.order() >= new.order(),
-    };
-    let index = candidates.iter().position(behind).unwrap_or(candidates.len());
-    candidates.insert(index, new);
-}
-
-/// The next hops of a next hop object; groups contain single ones.
-fn resolve<A: Address>(id: u32, objects: &HashMap<u32, Object>) -> Option<Way<A>> {
-    match objects.get(&id)? {
-        Object::Blackhole => Some(Way::Discard),
-        Object::Foreign => None,
-        Object::Single { gateway, device } => Some(Way::Hops(vec![hop(gateway, *device, 1)?])),
-        Object::Group(members) => {
-            let mut hops = Vec::with_capacity(members.len());
-            for (member, weight) in members {
-                match objects.get(member)? {
-                    Object::Single { gateway, device } => {
-                        hops.push(hop(gateway, *device, *weight)?);
-                    }
-                    Object::Blackhole => return Some(Way::Discard),
-                    _ => return None,
-                }
-            }
-            Some(Way::Hops(hops))
-        }
-    }
-}
-
-fn hop<A: Address>(gateway: &[u8], device: u32, weight: u16) -> Option<Hop<A>> {
-    let gateway = match gateway {
-        [] => Gateway::None,
-        octets => Gateway::from_octets(octets)?,
-    };
-    Some(Hop { gateway, device, weight })
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ const FILE: &str = "init.json";
 pub struct First {
     /// Its number as the host sees it.
     pub pid: u32,
-    /// When it was started, in clock ticks since the machine was.
+    /// The time at which the process was started, in clock ticks since the start of the machine.
     pub started: u64,
 }
 

@@ -13,9 +13,8 @@ use europa_port::netlink::{CREATE, Netlink, Request, attribute, number};
 use europa_port::{End, Namespace, add_address, delete_device, make_quiet_veth, set_up};
 use ipnet::IpNet;
 
-use crate::device::libc_family::{INET, INET6};
 use crate::device::{index_of, octets};
-use crate::message::{RTA_GATEWAY, RTA_OIF, RTN_UNICAST, kind};
+use crate::message::{INET, INET6, RTA_GATEWAY, RTA_OIF, RTN_UNICAST, kind};
 
 /// The name of its end in the slow path.
 pub const DEVICE: &str = "uplink";

@@ -1,4 +1,4 @@
-//! Objects of another process: finds them by their numbers, and removes unclaimed ones.
+//! Adopts objects of an earlier process: finds them by their numbers, and removes unclaimed ones.
 
 use std::collections::HashSet;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::pool::{Kind, PoolHandle};
 use crate::ports::PortAttachment;
 use crate::substrate::{Doing, Error, Substrate, device_of};
 
-/// Numbers in use; all others are leftovers.
+/// The numbers in use; all other objects are leftovers.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
     /// Ports.
@@ -65,7 +65,7 @@ impl Substrate {
         }
     }
 
-    /// Whether interface `id` is entered and leads to pool `pool`.
+    /// Whether interface `id` has an entry and leads to pool `pool`.
     pub fn has_interface(&self, id: u32, pool: u32) -> bool {
         if id >= MAX_INTERFACES {
             return false;
@@ -95,8 +95,8 @@ impl Substrate {
         })
     }
 
-    /// Removes all unclaimed entries from the tables. Nothing may work on it any more but receive
-    /// programs.
+    /// Removes all unclaimed entries from the tables. No process except receive programs may use
+    /// these entries any longer.
     ///
     /// # Errors
     /// The kernel's error.
@@ -164,7 +164,7 @@ impl Substrate {
         Ok(())
     }
 
-    /// Chains of interfaces that share port and VLAN skip lost ones.
+    /// Chains of interfaces that share port and VLAN skip lost interfaces.
     fn sweep_groups(&self, lost: &dyn Fn(&u32) -> bool) -> Result<(), Error> {
         let groups = self.map("groups");
         let keys: Vec<Vec<u8>> = groups.keys().collect();

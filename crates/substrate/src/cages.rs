@@ -1,4 +1,5 @@
-//! Programs of routers with `run: kernel`: entered, found again, taken out.
+//! Programs of routers with `run: kernel`: they are entered into the tables, found again, and
+//! removed.
 #![allow(unsafe_code)] // bpf_prog_get_fd_by_id and bpf_obj_get_info_by_fd have no safe form.
 
 use std::ffi::CStr;
@@ -37,7 +38,7 @@ pub struct HeldMap {
     pub map: OwnedFd,
 }
 
-/// The sources of the judge: a separate thread loads it, as the verifier is slow.
+/// The sources of the judge. A separate thread loads the judge, as the verifier is slow.
 #[derive(Clone, Debug)]
 pub struct JudgeSource {
     directory: PathBuf,
@@ -64,7 +65,7 @@ impl Substrate {
         JudgeSource { directory: self.directory().to_owned(), counter_rows: self.counter_rows() }
     }
 
-    /// Has the judge, which follows every program in a cage, be this one.
+    /// Makes this the judge that follows every program in a cage.
     ///
     /// # Errors
     /// The kernel's error.
@@ -77,14 +78,14 @@ impl Substrate {
     /// A map of the node for programs in cages: `judges`, `caged` or `cage_zeros`.
     ///
     /// # Errors
-    /// There is none of this name, or this process has no free descriptor.
+    /// No map has this name, or this process has no free descriptor.
     pub fn cage_map(&self, name: &str) -> Result<OwnedFd, Error> {
         let known = ["judges", "caged", "cage_zeros"].into_iter().find(|known| *known == name);
         let name = known.ok_or(Error::Full("maps of a cage"))?;
         self.map(name).as_fd().try_clone_to_owned().doing("duplicating a descriptor")
     }
 
-    /// A table of a router's devices: interfaces of the node by the router's own numbers.
+    /// A table of a router's devices: it maps the router's own numbers to interfaces of the node.
     ///
     /// # Errors
     /// The kernel's error.
@@ -106,7 +107,7 @@ impl Substrate {
         Ok(targets)
     }
 
-    /// Enters into a router's table of devices which interfaces they are, from device 1 on.
+    /// Enters the interfaces of a router into its table of devices, from device 1 on.
     ///
     /// # Errors
     /// The kernel's error.
@@ -133,8 +134,8 @@ impl Substrate {
         Ok(())
     }
 
-    /// Redirects the frames that a program sends by an interface to its router's process, by
-    /// another interface `relay`.
+    /// The frames that a program sends by an interface go to its router's process, through another
+    /// interface `relay`.
     pub fn set_relay(&self, interface: u32, relay: u32) {
         self.relay_of(interface).store(relay + 1, Ordering::Release);
     }
@@ -187,7 +188,7 @@ impl HeldMap {
         })
     }
 
-    /// Whether it is a map of this shape and name.
+    /// Whether the map has this shape and name.
     pub fn is(&self, shape: &MapShape<'_>) -> bool {
         self.name == short(shape.name)
             && (self.type_number, self.key_bytes, self.value_bytes, self.max_entries)
@@ -332,7 +333,8 @@ fn maps_of(program: u32) -> io::Result<Vec<HeldMap>> {
         ..Default::default()
     };
     let mut bytes = size_of_val(&info) as u32;
-    // SAFETY: the info has room for `bytes`, and the list of numbers for as many as it says.
+    // SAFETY: the info has room for `bytes`, and the list has room for the stated number of map
+    // numbers.
     let result = unsafe {
         libbpf_sys::bpf_obj_get_info_by_fd(
             program.as_raw_fd(),

@@ -2,12 +2,12 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Shortest frame that a program is run with, in bytes: an Ethernet header.
+/// The shortest frame with which a program is run, in bytes: an Ethernet header.
 const FRAME_BYTES: usize = 14;
 
 /// Checks whether a veth's peer has received all live frames.
 ///
-/// Needs no privilege except the program's descriptor.
+/// This needs no privilege except the program's descriptor.
 pub struct Drained(OwnedFd);
 
 impl Drained {
@@ -16,7 +16,7 @@ impl Drained {
         Self(program)
     }
 
-    /// Whether all frames that were sent live by port `port` before this call have been received;
+    /// Whether the receiver has got all frames that were sent live by port `port` before this call;
     /// the port's device is a veth. Costs about 2 µs.
     pub fn is(&self, port: u32) -> bool {
         // The program reads the port's number from the beginning of a frame.

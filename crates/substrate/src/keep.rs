@@ -1,4 +1,4 @@
-//! Devices whose frames a program outside of a node keeps from Linux, or gives to it.
+//! Devices whose frames a program outside of a node withholds from Linux, or passes to it.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -25,7 +25,7 @@ pub enum Given {
 }
 
 impl Given {
-    /// The mark that a packet socket must set.
+    /// The mark that a packet socket must set on the frame.
     #[must_use]
     pub fn mark(self) -> u32 {
         match self {
@@ -34,27 +34,27 @@ impl Given {
         }
     }
 
-    /// The part of marks that all frames for Linux have in common, and its value.
+    /// The value that the marks of all frames for Linux have in common, and the mask of its bits.
     #[must_use]
     pub fn common() -> (u32, u32) {
         (0xffff_0000, MARK)
     }
 }
 
-/// The program attached to a device. The kernel undoes it when the last descriptor is closed, also
-/// when the process is killed.
+/// The program attached to a device. The kernel detaches it when the last descriptor is closed,
+/// also when the process is killed.
 #[derive(Debug)]
 pub struct Kept {
     _links: [OwnedFd; 2],
 }
 
 impl Kept {
-    /// Attaches to the device of this number in the current network namespace. With `keep`, Linux
-    /// gets only frames that are sent to it with a mark.
+    /// Attaches the program to the device of this number in the current network namespace. With
+    /// `keep`, Linux gets only frames that are sent to it with a mark.
     ///
     /// # Errors
-    /// When the programs cannot be loaded or attached: the kernel is older than 6.6, or the
-    /// process may not.
+    /// When the programs cannot be loaded or attached: the kernel is older than 6.6, or the process
+    /// lacks the right.
     pub fn attach(index: u32, keep: bool) -> Result<Kept, Error> {
         let bpf = |what: &str| {
             let what = what.to_owned();
@@ -72,7 +72,7 @@ impl Kept {
     }
 }
 
-/// Attaches a program to a device for as long as the descriptor that is returned is open.
+/// Attaches a program to a device while the returned descriptor is open.
 fn link(program: i32, index: u32, place: libbpf_sys::bpf_attach_type) -> Result<OwnedFd, Error> {
     // SAFETY: no options are given, and the call touches no other memory.
     let link = unsafe {

@@ -1,4 +1,4 @@
-//! Kicks: one system call sends a batch of descriptors.
+//! Kicks: one system call runs the transmit program, which sends a batch of frames.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -6,8 +6,8 @@ use nix::errno::Errno;
 
 use crate::layout::MAX_LIVE_FRAME;
 
-/// Frames that the kernel allocates, runs the program on and flushes at a time.
-/// 64 is the most; less costs more flushes.
+/// The number of frames that the kernel allocates, runs the program on, and flushes at a time. 64
+/// is the maximum; a smaller number causes more flushes.
 const LIVE_BATCH: u32 = 64;
 
 /// Shortest frame that may be sent, in bytes: an Ethernet header.
@@ -27,7 +27,7 @@ impl KickError {
 
 /// Runs one worker's instance of the transmit program.
 ///
-/// Needs no privilege but the program's descriptor.
+/// This needs no privilege except the program's descriptor.
 pub struct Kicker {
     program: OwnedFd,
     /// The contents of a new frame before the program overwrites it. It has the longest size:
@@ -41,14 +41,14 @@ impl Kicker {
         Self { program, frame: vec![0; MAX_LIVE_FRAME as usize].into() }
     }
 
-    /// Runs the program for `frames` entries of the transmit list, the longest of them of
-    /// `longest_bytes` with its outer headers. Costs about 16 µs and 85 ns a frame.
+    /// Runs the program for `frames` entries of the transmit list. `longest_bytes` is the length of
+    /// the longest frame with its outer headers. Costs about 16 µs, and 85 ns a frame.
     ///
     /// # Errors
-    /// The kernel's error; `EINTR` when a signal cut the run short. Remaining entries stay in the
+    /// The kernel's error; `EINTR` if a signal ended the run early. Remaining entries stay in the
     /// list.
     pub fn kick(&mut self, frames: u32, longest_bytes: u32) -> Result<(), KickError> {
-        // As long as the longest frame: if all have one length, none has to be cut.
+        // As long as the longest frame: if all frames have one length, none must be cut.
         let size = longest_bytes.clamp(MIN_FRAME, MAX_LIVE_FRAME);
         let mut context = libbpf_sys::xdp_md { data_end: size, ..Default::default() };
         let mut options = libbpf_sys::bpf_test_run_opts {

@@ -18,9 +18,9 @@
 //! | `cages`     | programs of routers with `run: kernel`: entered, found, taken out   |
 //! | `kick`      | running the transmit program over a batch of descriptors          |
 //!
-//! Everything here but [`Kicker`], [`Drained`] and [`Table`] needs privileges and is used by the
-//! node. A switch gets descriptors: with them it can run the transmit program and
-//! write the tables, and nothing else.
+//! Everything here except [`Kicker`], [`Drained`] and [`Table`] needs privileges and is used by the
+//! node. A switch gets descriptors: with them it can run the transmit program and write the tables,
+//! and nothing else.
 #![allow(unsafe_code)] // Maps are shared memory, and libbpf lacks some calls.
 
 mod adopt;
@@ -49,5 +49,5 @@ pub use matches::{InterfaceSpec, Match, MatchKind};
 pub use pool::{PoolHandle, PoolMemory, USUAL_SLOTS, Waker};
 pub use ports::{Attacher, PortAttachment, PortMode};
 pub use programs::layout;
-pub use substrate::{Error, Substrate, has_tc};
+pub use substrate::{Error, Parking, Substrate, has_tc};
 pub use table::Table;

@@ -1,4 +1,5 @@
-//! Programs that other threads load: the verifier takes up to some hundred milliseconds for each.
+//! Programs that other threads load: the verifier takes up to some hundred milliseconds for each
+//! program.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -64,7 +65,7 @@ impl Loader {
 }
 
 impl Substrate {
-    /// The function that loads a program; `None` if it is loaded.
+    /// The function that loads a program; `None` if the program is already loaded.
     pub fn lacks(&self, program: Program) -> Option<Loader> {
         let is_there = match program {
             Program::Receive(inode) => self.receive.contains_key(&inode),
@@ -87,7 +88,7 @@ impl Substrate {
             (Program::Transmit(worker), Made::Program(descriptor)) => {
                 self.transmit.insert(worker, descriptor);
             }
-            // A program that was loaded meanwhile is equivalent.
+            // An equivalent program was loaded meanwhile.
             (_, Made::Program(descriptor)) => drop(self.drained.set(descriptor)),
             (_, Made::Receive(_)) => {}
         }

@@ -1,4 +1,4 @@
-//! Which frames are whose: interfaces and their matches in the look-up tables.
+//! Decides which interface a frame belongs to: interfaces and their matches in the look-up tables.
 
 use std::mem::offset_of;
 use std::net::IpAddr;
@@ -16,17 +16,18 @@ use crate::substrate::{Doing, Error, Substrate};
 /// The property by which a frame of a port belongs to an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MatchKind {
-    /// Its destination MAC address.
+    /// The destination MAC address of frames.
     Mac([u8; 6]),
-    /// UDP destination port of a frame to the port's own MAC address.
+    /// The UDP destination port of frames to the port's own MAC address.
     Udp(u16),
-    /// VXLAN network identifier; the router gets the inner frame.
+    /// The VXLAN network identifier; the router gets the inner frame.
     Vxlan(u32),
-    /// Label on top of the MPLS stack.
+    /// The label on top of the MPLS stack.
     Mpls(u32),
-    /// IP destination of a frame to the port's own MAC address.
+    /// The IP destination of frames to the port's own MAC address.
     Prefix(IpNet),
-    /// All frames without another match: of the VLAN, or of the port without a VLAN.
+    /// All frames without another match: those of the VLAN, or those of the port if no VLAN is
+    /// given.
     All,
 }
 
@@ -42,19 +43,19 @@ pub struct Match {
 /// A router's interface in the substrate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceSpec {
-    /// The router's own number of the interface.
+    /// The router's own number for the interface.
     pub local: u32,
-    /// VLAN whose tag is removed and added; 0 for none.
+    /// The VLAN whose tag is removed from received frames and added to sent ones; 0 for none.
     pub vlan: u16,
     /// Source address of its packets.
     pub mac: [u8; 6],
-    /// Longest frame it may send, in bytes, with its Ethernet header.
+    /// The longest frame that the interface may send, in bytes, with its Ethernet header.
     pub max_frame: u32,
     /// Flags of [`layout`], without those that follow from other fields.
     pub flags: u32,
     /// The matches of its frames.
     pub matches: Vec<Match>,
-    /// Source addresses it may send from; empty for any.
+    /// Source addresses that the interface may use; empty means any.
     pub bound: Vec<IpNet>,
     /// Headers before each frame: 50 or 70 bytes, or none.
     pub encap: Vec<u8>,
@@ -68,10 +69,10 @@ struct Entered {
 }
 
 impl Substrate {
-    /// Adds an interface: from then on, its frames enter `pool`. Returns its number.
+    /// Adds an interface: from now on, its frames enter `pool`. Returns the interface's number.
     ///
     /// # Errors
-    /// A full table, or a match that another interface has; then nothing is added.
+    /// A table is full, or another interface has one of the matches; then nothing is added.
     pub fn add_interface(
         &self,
         spec: &InterfaceSpec,
@@ -89,8 +90,8 @@ impl Substrate {
         done.map(|()| id)
     }
 
-    /// Adds an interface's part to every table; counts entries in `entered` that another interface
-    /// could have had.
+    /// Adds an interface's part to every table. `entered` counts the entries that another interface
+    /// could also have.
     fn enter_interface(
         &self,
         id: u32,
@@ -120,8 +121,8 @@ impl Substrate {
                 self.add_match(port, id, one)?;
                 entered.matches += 1;
             }
-            // An interface that receives no frames from the port only sends by it, so it gets no
-            // copies either.
+            // An interface without matches only sends by the port. It gets no copies of multicast
+            // frames either.
             if !spec.matches.is_empty() {
                 self.join_group(port, spec.vlan, id)?;
             }
@@ -129,8 +130,8 @@ impl Substrate {
         Ok(())
     }
 
-    /// Removes an interface's entries, also after a failure: its number, and that of its pool, may
-    /// soon be another's.
+    /// Removes an interface's entries, also after a failure: another interface may soon have its
+    /// number, and another pool the number of its pool.
     fn withdraw(
         &self,
         id: u32,
@@ -149,8 +150,8 @@ impl Substrate {
     }
 
     /// Moves an interface to another pool of the same geometry, because its router restarts: each
-    /// frame enters one of the two. Receive programs may still use the former pool, but not an
-    /// earlier one, so there are two of each cursor.
+    /// frame enters one of the two pools. Receive programs may still use the former pool, but not
+    /// an earlier one, so each cursor exists twice.
     pub fn hand_over(&self, id: u32, pool: &PoolHandle) {
         let odd = !self.interfaces.get(id).is_odd();
         for cursor in
@@ -163,8 +164,8 @@ impl Substrate {
         self.pool_of(id).store(word, Ordering::Release);
     }
 
-    /// Gives an interface another port, and its spec's matches there. It takes a whole port from
-    /// the present owner: every frame enters one of the two, and none is lost.
+    /// Moves an interface to another port, with its spec's matches there. If the interface takes a
+    /// whole port, the present owner loses it: every frame enters one of the two, and none is lost.
     ///
     /// # Errors
     /// The kernel's error.
@@ -195,7 +196,7 @@ impl Substrate {
         Ok(())
     }
 
-    /// Ends an interface's part in the groups of a port; another interface has its match.
+    /// Removes an interface from the groups of a port; another interface has its match.
     ///
     /// # Errors
     /// The kernel's error.
@@ -217,18 +218,18 @@ impl Substrate {
         self.interfaces.atomic_u32(id, offset_of!(layout::Interface, pool))
     }
 
-    /// Changes the headers before an interface's frames, because its tunnel's next hop has another
-    /// address.
+    /// Changes the headers before an interface's frames, because the next hop of its tunnel has
+    /// another address.
     ///
     /// # Panics
-    /// If there are more than 72 bytes.
+    /// If the headers have more than 72 bytes.
     pub fn set_encap(&self, id: u32, header: &[u8]) {
         let mut entry = layout::Encap { bytes: header.len() as u32, ..Default::default() };
         entry.header[..header.len()].copy_from_slice(header);
         self.encap.set(id, entry);
     }
 
-    /// Stops delivery to an interface, which is going to be removed.
+    /// Stops delivery to an interface that will be removed.
     pub fn halt_interface(&self, id: u32) {
         // Pool 0 is never made.
         self.pool_of(id).store(0, Ordering::Release);
@@ -277,7 +278,7 @@ impl Substrate {
         let layout: &Layout = &pool.layout;
         let rx = layout.rx(spec.local);
         let old = self.interfaces.get(id);
-        // Captures and rates continue over a router's restart.
+        // Captures and rates continue after a restart of the router.
         let (next, taps, meter) =
             if old.max_frame == 0 { (NONE, 0, 0) } else { (old.next, old.taps, old.meter) };
         self.interfaces.set(
@@ -328,7 +329,8 @@ impl Substrate {
         Ok(())
     }
 
-    /// Lets the receive program find an interface without a look-up of its match, which exists.
+    /// Lets the receive program find an interface without a look-up of its match; the match must be
+    /// in the table.
     fn hint(&self, port: &PortAttachment, id: u32, mac: [u8; 6], vlan: u16) {
         let entry = self.interfaces.get(id);
         if (entry.mac, entry.vlan) == (mac, vlan) {
@@ -356,7 +358,7 @@ impl Substrate {
         Ok(())
     }
 
-    /// Chains the interface with those that share port and VLAN.
+    /// Adds the interface to the chain of those that share port and VLAN.
     fn join_group(&self, port: &PortAttachment, vlan: u16, id: u32) -> Result<(), Error> {
         let key = scope(port, vlan).to_ne_bytes();
         let first = self.group(&key)?;
@@ -434,7 +436,7 @@ fn scope(port: &PortAttachment, vlan: u16) -> u32 {
     port.id << 16 | u32::from(vlan)
 }
 
-/// Position of the hint for a MAC address, as in `bpf/substrate.h`.
+/// The position of the hint for a MAC address, as in `bpf/substrate.h`.
 fn hint_place(port: &PortAttachment, mac: [u8; 6], vlan: u16) -> u32 {
     let (mut address, tag) = ([0; 8], vlan.to_le_bytes());
     address[..6].copy_from_slice(&mac);
@@ -444,7 +446,7 @@ fn hint_place(port: &PortAttachment, mac: [u8; 6], vlan: u16) -> u32 {
     (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 % HINTS
 }
 
-/// Key of a longest-prefix table: bits, scope, address.
+/// The key of a longest-prefix table: bits, scope, address.
 fn prefix_key(tables: [&'static str; 2], scope: u32, prefix: IpNet) -> (&'static str, Vec<u8>) {
     let bits = 32 + u32::from(prefix.prefix_len());
     let mut key = bits.to_ne_bytes().to_vec();
@@ -456,7 +458,7 @@ fn prefix_key(tables: [&'static str; 2], scope: u32, prefix: IpNet) -> (&'static
     (tables[usize::from(prefix.network().is_ipv6())], key)
 }
 
-/// Key in the table of exact matches, and the port's flag for the existence of such a match.
+/// The key in the table of exact matches, and the port's flag that such a match exists.
 fn exact(port: &PortAttachment, one: &Match) -> ([u8; 12], u32) {
     let number = |value: u32| {
         let mut bytes = [0; 6];
@@ -519,7 +521,7 @@ mod tests {
         options.retval
     }
 
-    /// Removes a match from the hash table, if it is this interface's.
+    /// Removes a match from the hash table, if it belongs to this interface.
     fn forget(substrate: &Substrate, port: &PortAttachment, one: &Match) {
         substrate.map("exact").delete(&exact(port, one).0).unwrap();
     }
@@ -609,7 +611,7 @@ mod tests {
                 .map(|spec| substrate.add_interface(spec, Some(&port), &pool).unwrap())
                 .collect();
             assert_eq!((says(one), says(two)), (DROP, DROP));
-            // The hint does it, without the table.
+            // The hint finds the interface without the table.
             forget(&substrate, &port, &one.matches[0]);
             assert_eq!(says(one), DROP);
             // A hint to another interface is invalid.
@@ -619,7 +621,7 @@ mod tests {
             assert_eq!(says(two), DROP, "the table does it");
             forget(&substrate, &port, &two.matches[0]);
             assert_eq!(says(two), PASS);
-            // So is one whose interface has lost its match.
+            // A hint to an interface that has lost its match is invalid too.
             substrate.add_match(&port, entered[0], &one.matches[0]).unwrap();
             substrate.disconnect(entered[0], one, &port).unwrap();
             assert_eq!(says(one), PASS);

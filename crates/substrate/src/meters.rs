@@ -1,5 +1,5 @@
-//! The received rates of slices from ports: token buckets that receive programs check before they
-//! copy a frame.
+//! Limits of the rates that slices receive from ports: token buckets, which receive programs check
+//! before they copy a frame.
 
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
@@ -7,20 +7,21 @@ use std::sync::atomic::Ordering;
 use crate::layout::{self, MAX_INTERFACES, MAX_METERS};
 use crate::substrate::Substrate;
 
-/// Units of a nanosecond, and of a unit, in a meter.
+/// Units of a meter in a nanosecond.
 const UNITS_PER_NS: u128 = 64;
 const COST_SHIFT: u32 = 20;
-/// Slower, and the cost of a long frame would not fit into 64 bits.
+/// The lowest rate. At a lower rate, the cost of a long frame would not fit into 64 bits.
 const LEAST_BITS: u64 = 8000;
-/// A bucket holds the bytes of its rate in this time, and at least `BURST_BYTES`: any frame fits.
+/// A bucket holds the bytes that its rate allows in this time, and at least `BURST_BYTES`, so that
+/// any frame fits.
 const BURST_NS: u128 = 10_000_000;
 const BURST_BYTES: u128 = 65_536;
 
-/// Cost of a byte and depth of the bucket, for a rate in bits a second.
+/// The cost of a byte and the depth of the bucket, for a rate in bits a second.
 fn bucket(bits: u64) -> (u64, u64) {
     let bits = u128::from(bits.max(LEAST_BITS));
     let byte = 8 * 1_000_000_000 * UNITS_PER_NS;
-    // At least one: a cost of 0 would police nothing.
+    // At least one: a cost of 0 would limit nothing.
     let cost = ((byte << COST_SHIFT) / bits).max(1);
     let burst = (BURST_NS * UNITS_PER_NS).max(BURST_BYTES * byte / bits);
     (u64::try_from(cost).unwrap_or(u64::MAX), u64::try_from(burst).unwrap_or(u64::MAX))

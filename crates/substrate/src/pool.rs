@@ -1,4 +1,4 @@
-//! Packet pools: a router's map, and its place in the tables of the substrate.
+//! Packet pools: the map of a router, and its place in the tables of the substrate.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -9,30 +9,30 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use crate::layout::{self, MAX_POOLS};
 use crate::substrate::{Doing, Error, Substrate};
 
-/// Bytes of a waker's ring; its contents have no meaning, only whether it is empty.
+/// Bytes of a waker's ring. Only whether the ring is empty has a meaning, not its contents.
 const WAKER_BYTES: u32 = 4096;
 
-/// Default number of a pool's slots: the programs are fastest with these.
+/// The default number of slots of a pool: the programs are fastest with it.
 pub const USUAL_SLOTS: u32 = 8192;
 /// Elements of the maps of such pools, enough for 8 interfaces.
 pub(crate) const USUAL_ELEMENTS: u32 = 10881;
 
-/// `PoolState::kind`: the table of maps that has the pool. All maps in a table have elements of one
-/// size. If they also have the same number of elements, the programs' look-ups need no call, which
-/// saves 11 ns a frame received, and 7 sent.
+/// `PoolState::kind`: the table of maps that contains the pool. All maps in a table have elements
+/// of one size. If they also have the same number of elements, the programs' look-ups need no
+/// function call. This saves 11 ns for each received frame, and 7 ns for each sent one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Small slots.
     Small = 0,
     /// Large slots.
     Large = 1,
-    /// Small slots, [`USUAL_SLOTS`] of them, and [`USUAL_ELEMENTS`] in total.
+    /// Small slots, [`USUAL_SLOTS`] of them; the map has [`USUAL_ELEMENTS`].
     Usual = 2,
 }
 
 impl Kind {
     pub(crate) fn of(layout: &Layout) -> Self {
-        // Missing elements are added and never used: at most 5 % of the memory.
+        // The map gets unused elements up to the usual number: at most 5 % of the memory.
         let fits = layout.elements() <= USUAL_ELEMENTS;
         match (layout.geometry.slot_bytes, layout.geometry.slots) {
             (SMALL_SLOT_BYTES, USUAL_SLOTS) if fits => Self::Usual,
@@ -63,7 +63,7 @@ impl Kind {
 
 /// A pool of the substrate, held by the node.
 pub struct PoolHandle {
-    /// Number of the pool in the tables; a restarted router gets another.
+    /// The number of the pool in the tables; a restarted router gets another pool.
     pub id: u32,
     /// Its layout.
     pub layout: Layout,
@@ -71,8 +71,8 @@ pub struct PoolHandle {
     waker: MapHandle,
 }
 
-/// The maps of a pool that no table knows yet. Any thread can make them; the kernel clears their
-/// memory, which for the usual 21 MiB takes 5 to 20 ms. They are formatted.
+/// The formatted maps of a pool that is in no table yet. Any thread can make them. The kernel
+/// clears their memory, which takes 5 to 20 ms for the usual 21 MiB.
 pub struct PoolMemory {
     layout: Layout,
     map: MapHandle,
@@ -151,8 +151,8 @@ impl AsFd for PoolHandle {
 }
 
 impl Substrate {
-    /// Makes a pool and enters it into the tables. Waits twice for RCU, 8 ms each: make
-    /// pools ahead of need, or many at once.
+    /// Makes a pool and enters it into the tables. This waits twice for RCU, 8 ms each: make pools
+    /// before they are needed, or many at once.
     ///
     /// # Errors
     /// No free pool number, or the kernel's error (no memory).
@@ -160,11 +160,11 @@ impl Substrate {
         self.create_pools(geometry, 1)?.pop().ok_or(Error::Full("packet pool"))
     }
 
-    /// Makes this number of pools, or as many as there are numbers for; they need as many waits for
-    /// RCU as a single one.
+    /// Makes this number of pools, or fewer if not enough numbers are free. Many pools need as many
+    /// waits for RCU as a single one.
     ///
     /// # Errors
-    /// No free pool number, or the kernel's error (no memory). Then none is made.
+    /// No free pool number, or the kernel's error (no memory). Then no pool is made.
     pub fn create_pools(&self, geometry: Geometry, count: usize) -> Result<Vec<PoolHandle>, Error> {
         let count = count.min(self.free_pools().count());
         self.enter_pools((0..count).map(|_| PoolMemory::new(geometry)).collect::<Result<_, _>>()?)
@@ -179,10 +179,10 @@ impl Substrate {
         (1..MAX_POOLS).filter(|id| self.pool_state.get(*id).slots == 0)
     }
 
-    /// Makes pools of memory of one geometry, or as many as there are numbers for.
+    /// Makes pools from memory of one geometry; fewer if not enough numbers are free.
     ///
     /// # Errors
-    /// No free pool number, or the kernel's error. Then none is made.
+    /// No free pool number, or the kernel's error. Then no pool is made.
     pub fn enter_pools(&self, memory: Vec<PoolMemory>) -> Result<Vec<PoolHandle>, Error> {
         let named = self.free_pools().zip(memory);
         let pools =
@@ -229,7 +229,7 @@ impl Substrate {
         })
     }
 
-    /// Removes a pool from the receive programs. When this returns, none of them uses it any
+    /// Removes a pool from the receive programs. When this returns, no program uses the pool any
     /// longer: the kernel has waited for RCU, about 8 ms.
     ///
     /// # Errors
@@ -240,7 +240,8 @@ impl Substrate {
             .doing("taking a packet pool out of its table")
     }
 
-    /// Frees the number of a retired pool. Its memory is freed with the last process that maps it.
+    /// Frees the number of a retired pool. The kernel frees the pool's memory when the last process
+    /// has unmapped it.
     ///
     /// # Errors
     /// The kernel's error.
@@ -253,7 +254,7 @@ impl Substrate {
     }
 }
 
-/// The table entries of a pool as `format` has filled it.
+/// The table entries of a pool after `format`.
 fn first_state(layout: &Layout) -> layout::PoolState {
     let slots = layout.geometry.slots;
     layout::PoolState {

@@ -15,9 +15,9 @@ use crate::table::Table;
 pub enum PortMode {
     /// In the driver.
     Native,
-    /// In the stack, for drivers that cannot: slower, and frames leave by a socket.
+    /// In the network stack, for drivers without XDP: this is slower, and frames leave by a socket.
     Generic,
-    /// In the stack, by tc: senders on this machine hand over unsegmented packets.
+    /// In the network stack, by tc: senders on this machine pass unsegmented packets.
     Tc,
 }
 
@@ -28,7 +28,7 @@ pub struct PortAttachment {
     place: u32,
     /// Detaches the program when dropped, unless the pin holds it.
     link: OwnedFd,
-    /// The receive program in the driver, beside the one of tc.
+    /// The receive program in the driver, in addition to the one of tc.
     driver: Option<OwnedFd>,
 }
 
@@ -37,7 +37,7 @@ impl PortAttachment {
         Self { id, place, link, driver }
     }
 
-    /// Whether the receive program is still on the device.
+    /// Whether the receive program is still attached to the device.
     pub fn is_attached(&self) -> bool {
         device_of(&self.link).is_some_and(|device| device != 0)
     }
@@ -48,8 +48,8 @@ impl PortAttachment {
     }
 }
 
-/// Attaches the receive program to devices of one namespace. Any thread can: for a veth, the kernel
-/// takes 20 ms.
+/// Attaches the receive program to devices of one namespace. Any thread can use this: for a veth,
+/// the kernel takes 20 ms.
 pub struct Attacher {
     /// The namespace's inode.
     inode: u64,
@@ -63,12 +63,11 @@ pub struct Attacher {
 }
 
 impl Attacher {
-    /// Attaches the receive program to device `ifindex` of `namespace` as port `id`, and makes the
-    /// device a way out.
+    /// Attaches the receive program to device `ifindex` of `namespace` as port `id`, and lets
+    /// frames be sent by the device.
     ///
     /// # Errors
-    /// Another namespace, no room in the tables, a program that is there already, or the driver's
-    /// error.
+    /// Another namespace, a full table, a program that is already attached, or the driver's error.
     pub fn attach(
         &self,
         id: u32,
@@ -115,10 +114,24 @@ impl Attacher {
         pinned
     }
 
+    /// Takes the receive program off a port that it has attached.
+    ///
+    /// # Errors
+    /// When the pin cannot be removed.
+    pub fn detach(&self, port: PortAttachment) -> Result<(), Error> {
+        std::fs::remove_file(pin_of(&self.directory, port.id)).doing("unpinning a port")?;
+        for table in &self.ways_out {
+            // A generic port is no way out.
+            let _ = table.delete(&port.id.to_ne_bytes());
+        }
+        self.ports.set(port.place, layout::Port::default());
+        Ok(())
+    }
+
     /// The same, in the namespace of the device.
     fn attach_here(&self, id: u32, ifindex: u32, mode: PortMode) -> Result<OwnedFd, Error> {
         if mode != PortMode::Generic {
-            // Resolved in the namespace of the thread that writes it.
+            // The kernel finds the device in the namespace of the thread that writes the entry.
             for table in &self.ways_out {
                 table
                     .update(&id.to_ne_bytes(), &ifindex.to_ne_bytes(), MapFlags::ANY)
@@ -142,10 +155,11 @@ impl Attacher {
 }
 
 impl Substrate {
-    /// Attaches ports in a namespace, whose receive program is loaded at first use.
+    /// Prepares attaching ports in a namespace; the namespace's receive program is loaded at first
+    /// use.
     ///
     /// # Errors
-    /// The kernel's error, or no descriptor is left.
+    /// The kernel's error, or no free descriptor.
     pub fn attacher(&mut self, namespace: &Namespace) -> Result<Attacher, Error> {
         let what = "duplicating a descriptor";
         let ways_out = [self.map("devices"), self.map("cage_devices")].map(MapHandle::try_from);
@@ -163,11 +177,11 @@ impl Substrate {
         })
     }
 
-    /// Attaches the receive program to device `ifindex` of `namespace` as port `id`,
-    /// and makes the device a way out.
+    /// Attaches the receive program to device `ifindex` of `namespace` as port `id`, and lets
+    /// frames be sent by the device.
     ///
     /// # Errors
-    /// No room in the tables, a program that is there already, or the driver's error.
+    /// A full table, a program that is already attached, or the driver's error.
     pub fn attach_port(
         &mut self,
         id: u32,
@@ -181,7 +195,7 @@ impl Substrate {
         attacher.attach(id, namespace, ifindex, mac, mode, local_sender)
     }
 
-    /// Takes the receive program off a port.
+    /// Detaches the receive program from a port.
     ///
     /// # Errors
     /// When the pin cannot be removed.
@@ -194,7 +208,7 @@ impl Substrate {
         Ok(())
     }
 
-    /// Makes a port that is attached by tc receive in the driver, or by tc again. The program of tc
+    /// Lets a port that is attached by tc receive in the driver, or by tc again. The program of tc
     /// stays, for frames that the driver does not handle.
     ///
     /// # Errors
@@ -208,7 +222,7 @@ impl Substrate {
     ) -> Result<(), Error> {
         let pinned = self.driver_pin_of(port.id);
         if !on {
-            // The kernel removes the program when neither pin nor descriptor holds it.
+            // The kernel detaches the program when neither pin nor descriptor refers to it.
             std::fs::remove_file(&pinned).doing("unpinning a port")?;
             port.driver = None;
         } else if port.driver.is_none() {
@@ -224,11 +238,16 @@ impl Substrate {
         Ok(())
     }
 
-    /// Whether live frames reach a port. The kernel forgets a device that leaves its namespace,
-    /// even if it returns.
+    /// Whether live frames can be sent by a port. The kernel forgets a device that leaves its
+    /// namespace, even if the device returns.
     pub fn has_way_out(&self, port: u32) -> bool {
         let found = self.map("devices").lookup(&port.to_ne_bytes(), MapFlags::ANY);
         found.is_ok_and(|device| device.is_some())
+    }
+
+    /// The port table's entry of a port.
+    pub fn entry_of(&self, port: &PortAttachment) -> layout::Port {
+        self.ports.get(port.place)
     }
 
     fn forget_port(&self, id: u32, place: u32) {
@@ -255,7 +274,7 @@ impl Substrate {
     ) {
         let mut entry = self.ports.get(port.place);
         change(&mut entry);
-        // Only the node's fields: programs count in the rest.
+        // Only the fields that the node writes: programs change the counters in the others.
         self.ports
             .atomic_u32(port.place, std::mem::offset_of!(layout::Port, flags))
             .store(entry.flags, std::sync::atomic::Ordering::Release);
@@ -270,8 +289,8 @@ fn pin_of(directory: &Path, port: u32) -> PathBuf {
     directory.join(format!("port_{port}"))
 }
 
-/// The places of the port table in which device `ifindex` of a namespace may stand, as `port_of` in
-/// bpf/classify.h looks for it.
+/// The entries of the port table in which device `ifindex` of a namespace may be, as `port_of` in
+/// bpf/classify.h searches them.
 fn places(ifindex: u32, namespace: u32) -> impl Iterator<Item = u32> {
     let first = ifindex.wrapping_add(namespace.wrapping_mul(61));
     (0..PORT_PROBES).map(move |probe| first.wrapping_add(probe * PORT_STRIDE) % MAX_PORTS)

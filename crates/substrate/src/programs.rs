@@ -1,4 +1,4 @@
-//! The compiled programs with the loaders and types that libbpf-cargo generates.
+//! The compiled programs, with the loaders and types that libbpf-cargo generates.
 
 #[allow(missing_docs, unreachable_pub, unused_imports, clippy::all)]
 #[allow(clippy::undocumented_unsafe_blocks)]
@@ -36,8 +36,8 @@ pub(crate) use receive::ReceiveSkelBuilder;
 pub(crate) use receive_tc::ReceiveTcSkelBuilder;
 pub(crate) use transmit::{OpenTransmitSkel, TransmitSkelBuilder};
 
-/// The programs' shared part with the switch: the structs of `bpf/substrate.h`, as their own type
-/// information describes them, and its constants.
+/// The data that programs share with the switch: the structs of `bpf/substrate.h`, generated from
+/// the programs' type information, and its constants.
 pub mod layout {
     pub use super::receive::types::{
         europa_counters as Counters, europa_encap as Encap, europa_exact as Exact,
@@ -53,15 +53,15 @@ pub mod layout {
     pub const MAX_POOLS: u32 = 4096;
     /// Interfaces of one node.
     pub const MAX_INTERFACES: u32 = 4096;
-    /// Ports of one node, and places in the port table.
+    /// The maximum number of ports of a node, and the number of entries of the port table.
     pub const MAX_PORTS: u32 = 1024;
     /// Places in the table of hints.
     pub const HINTS: u32 = 8192;
     /// Number of meters; 0 means none.
     pub const MAX_METERS: u32 = 4096;
-    /// Entries of the port table that one device may have.
+    /// The number of entries of the port table in which one device may be.
     pub const PORT_PROBES: u32 = 4;
-    /// Distance between these entries: devices of a namespace usually have consecutive numbers.
+    /// The distance between these entries: devices of a namespace usually have consecutive numbers.
     pub const PORT_STRIDE: u32 = 167;
     /// Entries of one worker's transmit list.
     pub const TRANSMIT_LIST: u32 = 4096;
@@ -74,17 +74,17 @@ pub mod layout {
     /// Longest headers before a frame, in bytes.
     pub const MAX_ENCAP: u32 = 72;
 
-    /// `Port::flags`: checksums of received frames may be partial.
+    /// `Port::flags`: received frames may have partial checksums.
     pub const PORT_LOCAL_SENDER: u32 = 1;
-    /// `Port::flags`: some interface matches by MPLS label.
+    /// `Port::flags`: at least one interface matches by MPLS label.
     pub const PORT_HAS_MPLS: u32 = 2;
-    /// `Port::flags`: some interface matches by VXLAN network identifier.
+    /// `Port::flags`: at least one interface matches by VXLAN network identifier.
     pub const PORT_HAS_VXLAN: u32 = 4;
-    /// `Port::flags`: some interface matches by UDP port.
+    /// `Port::flags`: at least one interface matches by UDP port.
     pub const PORT_HAS_UDP: u32 = 8;
-    /// `Port::flags`: some interface matches by IP prefix.
+    /// `Port::flags`: at least one interface matches by IP prefix.
     pub const PORT_HAS_PREFIX: u32 = 16;
-    /// `Port::flags`: some interface takes a whole VLAN or the whole port.
+    /// `Port::flags`: at least one interface takes a whole VLAN or the whole port.
     pub const PORT_HAS_ALL: u32 = 32;
 
     /// `Interface::pool`: this pool uses the second of the two cursors.
@@ -96,13 +96,14 @@ pub mod layout {
             self.pool & !POOL_ODD
         }
 
-        /// Whether its pool uses the second of the two cursors.
+        /// Whether the interface's pool uses the second of the two cursors.
         pub fn is_odd(&self) -> bool {
             self.pool & POOL_ODD != 0
         }
     }
 
-    /// `Interface::flags`: the tag of its VLAN is removed and added.
+    /// `Interface::flags`: the tag of the interface's VLAN is removed from received frames and
+    /// added to sent ones.
     pub const STRIP_VLAN: u32 = 2;
     /// `Interface::flags`: may send with any source MAC address.
     pub const ANY_SOURCE: u32 = 4;
@@ -114,14 +115,14 @@ pub mod layout {
     pub const VXLAN: u32 = 32;
     /// `Interface::flags`: may send VLAN tags inside that of [`STRIP_VLAN`].
     pub const TAGS: u32 = 64;
-    /// `Interface::flags`: its port, VLAN and MAC address are an exact match.
+    /// `Interface::flags`: port, VLAN and MAC address of the interface are an exact match.
     pub const BY_MAC: u32 = 128;
 
     /// `Interface::flags`: its router's program is in the table of cages.
     pub const CAGED: u32 = 256;
     /// `Interface::flags`: one end of a link of a kernel router.
     pub const WIRE: u32 = 512;
-    /// Number of devices that the program of a router can name, plus one.
+    /// The number of devices that the program of a router can name, plus one.
     pub const CAGE_DEVICES: u32 = 64;
 
     /// `Exact::kind`: VLAN and destination MAC address.

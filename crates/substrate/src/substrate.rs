@@ -22,7 +22,7 @@ use crate::programs::{
 };
 use crate::table::Table;
 
-/// The errors between the node and the kernel's eBPF.
+/// Errors in the work with the kernel's eBPF.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file, mount or descriptor.
@@ -41,7 +41,7 @@ pub enum Error {
         /// libbpf's error.
         error: libbpf_rs::Error,
     },
-    /// A device that another XDP program is attached to.
+    /// Another XDP program is attached to the device.
     #[error("another XDP program is attached")]
     Busy,
     /// A kernel that is too old.
@@ -50,13 +50,13 @@ pub enum Error {
     /// A table has no room.
     #[error("no room for another {0}")]
     Full(&'static str),
-    /// A match that another interface has.
+    /// Another interface has the match.
     #[error("{0} is taken by another interface")]
     Taken(String),
     /// A pool that cannot be.
     #[error(transparent)]
     Pool(#[from] europa_pool::ViewError),
-    /// Pins of a program that knew other tables.
+    /// The pins belong to a version of Europa with other tables.
     #[error("{} was made by another version of Europa: it has no table {table}", directory.display())]
     AnotherVersion {
         /// The folder of the pins.
@@ -90,7 +90,7 @@ impl<T> Doing<T> for nix::Result<T> {
 
 /// The maps and programs of one node.
 ///
-/// Maps and attachments are pinned in the node's BPF file system, which only root can enter: they
+/// Maps and attachments are pinned in the node's BPF file system, which only root can enter. They
 /// outlive every process, so that frames are received and queued while the node or the switch
 /// restarts.
 pub struct Substrate {
@@ -106,7 +106,7 @@ pub struct Substrate {
     pub(crate) pool_state: Table<layout::PoolState>,
     pub(crate) counters: Table<layout::Counters>,
     counter_rows: u32,
-    /// Transmit programs that were loaded ahead, by worker.
+    /// Transmit programs that were loaded before they are needed, by worker.
     pub(crate) transmit: HashMap<u32, OwnedFd>,
     pub(crate) drained: OnceCell<OwnedFd>,
 }
@@ -117,12 +117,12 @@ pub(crate) struct Receive {
     pub(crate) number: u32,
     /// For the driver.
     pub(crate) xdp: OwnedFd,
-    /// For the stack, if the kernel accepts it.
+    /// The receive program for the network stack, if the kernel accepts it.
     pub(crate) tc: Option<OwnedFd>,
 }
 
-/// The first Linux whose verifier accepts the receive program of tc: kernels before 6.13 sum up the
-/// stack of all calls.
+/// The first Linux whose verifier accepts the receive program of tc. Kernels before 6.13 add up the
+/// stacks of all calls.
 const TC_SINCE: (u32, u32) = (6, 18);
 
 /// Whether ports can receive by tc on this kernel.
@@ -167,7 +167,7 @@ const MAPS: [&str; 28] = [
 ];
 
 impl Substrate {
-    /// Opens the substrate whose pins are in `directory`, or makes it.
+    /// Opens the substrate whose pins are in `directory`. If there is none, makes it.
     ///
     /// # Errors
     /// The refused operation.
@@ -206,14 +206,15 @@ impl Substrate {
         })
     }
 
-    /// Detaches everything and removes all pins below `directory`. Does nothing if there are none.
+    /// Detaches all programs and removes all pins below `directory`. Does nothing if there are
+    /// none.
     ///
     /// # Errors
     /// When the file system cannot be unmounted.
     pub fn remove(directory: &Path) -> Result<(), Error> {
         if is_bpffs(directory) {
             for entry in fs::read_dir(directory).doing("reading the pins")?.flatten() {
-                // Read-only entries of bpffs itself are removed with the mount.
+                // bpffs has read-only entries of its own, which are removed with the mount.
                 let _ = fs::remove_file(entry.path());
             }
             umount2(directory, MntFlags::MNT_DETACH)
@@ -250,7 +251,7 @@ impl Substrate {
         self.map(map).as_fd().try_clone_to_owned().doing("duplicating a descriptor")
     }
 
-    /// Worker `worker`'s instance of the transmit program; loaded if it is not yet.
+    /// Worker `worker`'s instance of the transmit program; loaded at first use.
     ///
     /// # Errors
     /// The verifier's message.
@@ -264,8 +265,8 @@ impl Substrate {
     /// The program that [`Drained`](crate::Drained) runs; loaded at first use.
     ///
     /// # Errors
-    /// The verifier's message, or libbpf's where the kernel does not describe its types (BTF), or
-    /// has no veth.
+    /// The verifier's message. If the kernel does not describe its types (BTF) or has no veth,
+    /// libbpf's message.
     pub fn drained_program(&self) -> Result<&OwnedFd, Error> {
         if let Some(program) = self.drained.get() {
             return Ok(program);
@@ -274,6 +275,52 @@ impl Substrate {
         Ok(self.drained.get_or_init(|| program))
     }
 
+    /// Attaches transmit programs where they never receive a frame; any thread can.
+    pub fn parking(&self) -> Parking {
+        Parking { directory: self.directory.clone() }
+    }
+
+    /// The receive programs of `namespace`; loaded at first use.
+    pub(crate) fn receive_programs(&mut self, namespace: &Namespace) -> Result<&Receive, Error> {
+        Ok(match self.receive.entry(namespace.inode) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(free) => {
+                free.insert(load_receive(&self.directory, namespace.inode, self.counter_rows)?)
+            }
+        })
+    }
+
+    /// Sum over all CPUs of the counters of interface `interface`.
+    pub fn counters(&self, interface: u32) -> layout::Counters {
+        sum_counters(&self.counters, self.counter_rows, interface)
+    }
+
+    /// Counts of received frames for each CPU, for a thread that reads them at intervals.
+    ///
+    /// # Errors
+    /// The error of mmap(2).
+    pub fn receivers(&self) -> Result<Table<layout::Receiver>, Error> {
+        Table::new(self.map("receivers"), self.counter_rows).doing("mapping a table")
+    }
+
+    /// The port table's entry of port `id`.
+    pub fn port_entry(&self, id: u32) -> Option<layout::Port> {
+        (0..MAX_PORTS).map(|place| self.ports.get(place)).find(|p| p.ifindex != 0 && p.id == id)
+    }
+
+    /// The state of pool `id`, for statistics.
+    pub fn pool_state(&self, id: u32) -> layout::PoolState {
+        self.pool_state.get(id)
+    }
+}
+
+/// Attaches transmit programs where they never receive a frame.
+#[derive(Debug)]
+pub struct Parking {
+    directory: PathBuf,
+}
+
+impl Parking {
     /// Attaches worker `worker`'s transmit program where it never receives a frame: to a separate
     /// device in `namespace`, the loopback device for the first worker, one half of a veth pair for
     /// each other worker. None of them is up: for a received frame the program would run beside the
@@ -302,39 +349,6 @@ impl Substrate {
         // The program of a switch that has ended.
         let _ = fs::remove_file(&place);
         pin(&link, &place).doing("pinning the parked transmit program")
-    }
-
-    /// The receive programs of `namespace`; loaded at first use.
-    pub(crate) fn receive_programs(&mut self, namespace: &Namespace) -> Result<&Receive, Error> {
-        Ok(match self.receive.entry(namespace.inode) {
-            Entry::Occupied(there) => there.into_mut(),
-            Entry::Vacant(free) => {
-                free.insert(load_receive(&self.directory, namespace.inode, self.counter_rows)?)
-            }
-        })
-    }
-
-    /// Sum over all CPUs of the counters of interface `interface`.
-    pub fn counters(&self, interface: u32) -> layout::Counters {
-        sum_counters(&self.counters, self.counter_rows, interface)
-    }
-
-    /// Counts of received frames by CPU, for a thread that reads them at intervals.
-    ///
-    /// # Errors
-    /// The error of mmap(2).
-    pub fn receivers(&self) -> Result<Table<layout::Receiver>, Error> {
-        Table::new(self.map("receivers"), self.counter_rows).doing("mapping a table")
-    }
-
-    /// The port table's entry of port `id`.
-    pub fn port_entry(&self, id: u32) -> Option<layout::Port> {
-        (0..MAX_PORTS).map(|place| self.ports.get(place)).find(|p| p.ifindex != 0 && p.id == id)
-    }
-
-    /// The state of pool `id`, for statistics.
-    pub fn pool_state(&self, id: u32) -> layout::PoolState {
-        self.pool_state.get(id)
     }
 }
 
@@ -379,8 +393,9 @@ fn is_bpffs(path: &Path) -> bool {
         .is_ok_and(|s| s.filesystem_type() == nix::sys::statfs::BPF_FS_MAGIC)
 }
 
-/// Makes and pins the maps, or checks that the pinned ones are equal. No program is loaded: the
-/// verifier takes 40 ms, in which an adopting node would keep others from a core.
+/// Makes and pins the maps, or checks that the pinned maps are equal. This loads no program: the
+/// verifier takes 40 ms, in which a node that adopts objects would keep other processes from a
+/// core.
 fn make_maps(directory: &Path, counter_rows: u32) -> Result<(), Error> {
     let is_pinned = |table: &str| directory.join(table).exists();
     let missing = MAPS.into_iter().find(|table| !is_pinned(table));
@@ -458,7 +473,7 @@ pub(crate) fn load_receive(
     inode: u64,
     counter_rows: u32,
 ) -> Result<Receive, Error> {
-    // Inode numbers of namespaces fit into 32 bits and are unique while they exist.
+    // Inode numbers of namespaces fit into 32 bits and are unique while the namespaces exist.
     let number = inode as u32;
     let rows = counter_rows;
     let xdp =
@@ -476,7 +491,7 @@ pub(crate) fn load_judge(directory: &Path, rows: u32) -> Result<OwnedFd, Error> 
     Ok(load_receive!(ReceiveSkelBuilder, europa_judge but europa_receive, directory, 0, rows))
 }
 
-/// A place on a device for a program.
+/// The place on a device to which a program is attached.
 #[derive(Clone, Copy)]
 pub(crate) enum Hook {
     /// XDP, with the kernel's `XDP_FLAGS_`.
@@ -507,8 +522,8 @@ pub(crate) fn attach(program: BorrowedFd<'_>, ifindex: u32, hook: Hook) -> io::R
     Ok(unsafe { OwnedFd::from_raw_fd(link) })
 }
 
-/// Whether device `ifindex` of this thread's namespace has a program of XDP, or the receive program
-/// of another node by tc.
+/// Whether device `ifindex` of this thread's namespace has an XDP program, or the tc receive
+/// program of another node.
 pub(crate) fn is_taken(ifindex: u32) -> bool {
     const MOST: usize = 64;
     let mut xdp = 0;
@@ -522,7 +537,7 @@ pub(crate) fn is_taken(ifindex: u32) -> bool {
     };
     options.__bindgen_anon_1.prog_cnt = MOST as u32;
     let place = libbpf_sys::BPF_TCX_INGRESS;
-    // SAFETY: `numbers` has room for as many as are asked for, and lives through the call.
+    // SAFETY: `numbers` has room for the requested number of entries, and lives through the call.
     let result =
         unsafe { libbpf_sys::bpf_prog_query_opts(ifindex.cast_signed(), place, &raw mut options) };
     let is_ours =
@@ -532,7 +547,7 @@ pub(crate) fn is_taken(ifindex: u32) -> bool {
 
 /// The name of an eBPF program.
 fn name_of(number: u32) -> Option<String> {
-    // SAFETY: no memory is handed over; a returned descriptor has no other owner.
+    // SAFETY: no memory is passed; a returned descriptor has no other owner.
     let program = unsafe {
         let program = libbpf_sys::bpf_prog_get_fd_by_id(number);
         (program >= 0).then(|| OwnedFd::from_raw_fd(program))?
@@ -556,7 +571,7 @@ pub(crate) fn pin(fd: &OwnedFd, path: &Path) -> io::Result<()> {
     if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) }
 }
 
-/// Number of the device that a link of a receive program is on.
+/// The number of the device to which the link of a receive program belongs.
 pub(crate) fn device_of(link: &OwnedFd) -> Option<u32> {
     let mut info = libbpf_sys::bpf_link_info::default();
     let mut length = size_of::<libbpf_sys::bpf_link_info>() as u32;
@@ -569,7 +584,7 @@ pub(crate) fn device_of(link: &OwnedFd) -> Option<u32> {
     }
     let kinds = info.__bindgen_anon_1;
     match info.type_ {
-        // SAFETY: integers, of the kind that the type tells.
+        // SAFETY: the fields are integers, and the link's type tells which of them is valid.
         libbpf_sys::BPF_LINK_TYPE_XDP => Some(unsafe { kinds.xdp.ifindex }),
         // SAFETY: as above.
         libbpf_sys::BPF_LINK_TYPE_TCX => Some(unsafe { kinds.tcx.ifindex }),

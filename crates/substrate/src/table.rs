@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use europa_pool::Mapping;
 
-/// A mapped array map of `T`s. Programs and other processes read and write it too:
-/// entries are copied in and out whole, and cursors are reached as atomics.
+/// A mapped array map of `T`s. Programs and other processes also read and write it: so entries are
+/// copied as a whole, and cursors are accessed as atomics.
 pub struct Table<T> {
     mapping: Mapping,
     entries: u32,
@@ -52,7 +52,7 @@ impl<T> Clone for Table<T> {
 }
 
 impl<T: Plain> Table<T> {
-    /// Maps the array map behind `fd`, which has `entries` elements of `T`.
+    /// Maps the array map with descriptor `fd`, which has `entries` elements of `T`.
     ///
     /// # Errors
     /// The error of mmap(2).
@@ -71,18 +71,18 @@ impl<T: Plain> Table<T> {
     #[inline]
     fn at(&self, index: u32) -> *mut T {
         assert!(index < self.entries, "entry {index} of a table of {}", self.entries);
-        // SAFETY: in range, so inside the mapping.
+        // SAFETY: the index is in range, so the address is inside the mapping.
         unsafe { self.mapping.base().as_ptr().cast::<T>().add(index as usize) }
     }
 
     /// A copy of entry `index`.
     ///
     /// # Panics
-    /// If there is no such entry: indices come from the node, never from a router.
+    /// If the entry does not exist: indices come from the node, never from a router.
     #[inline]
     pub fn get(&self, index: u32) -> T {
-        // SAFETY: inside the mapping and aligned; `Plain` allows every bit pattern,
-        // so a concurrent writer can make the copy stale but not invalid.
+        // SAFETY: inside the mapping and aligned. `Plain` allows every bit pattern, so a concurrent
+        // writer can make the copy stale but not invalid.
         unsafe { self.at(index).read_volatile() }
     }
 
@@ -99,7 +99,7 @@ impl<T: Plain> Table<T> {
     /// The 32-bit field at byte `offset` of entry `index`, as an atomic.
     ///
     /// # Panics
-    /// If there is no such entry, or no aligned field there.
+    /// If the entry does not exist, or has no aligned field at `offset`.
     #[inline]
     pub fn atomic_u32(&self, index: u32, offset: usize) -> &AtomicU32 {
         assert!(offset + 4 <= size_of::<T>() && offset.is_multiple_of(4));
@@ -110,7 +110,7 @@ impl<T: Plain> Table<T> {
     /// The 64-bit field at byte `offset` of entry `index`, as an atomic.
     ///
     /// # Panics
-    /// If there is no such entry, or no aligned field there.
+    /// If the entry does not exist, or has no aligned field at `offset`.
     #[inline]
     pub fn atomic_u64(&self, index: u32, offset: usize) -> &AtomicU64 {
         assert!(offset + 8 <= size_of::<T>() && offset.is_multiple_of(8));

@@ -1,9 +1,9 @@
 //! Captures: taps on interfaces, their rings and the records in them.
 //!
 //! A tap has two rings. The eBPF programs write received frames, and frames sent by kicks, into a
-//! BPF ring buffer. The switch, which cannot write that, writes frames sent by sockets and over
-//! links into shared memory. Both stamp records with the same clock, so that a reader can put them
-//! in order. `bpf/tap.h` is the C twin.
+//! BPF ring buffer. The switch cannot write into that buffer; it writes frames sent by sockets and
+//! over links into shared memory. Both use the same clock for the times of records, so that a
+//! reader can order them. `bpf/tap.h` has the same definitions in C.
 
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -22,9 +22,9 @@ use crate::table::Table;
 pub const RING_BYTES: u32 = 32 << 20;
 /// Bytes of a tap's ring in the switch's memory, without its cursors.
 const MEMORY_RING_BYTES: usize = 8 << 20;
-/// Bytes that one tap has in the switch's memory.
+/// Bytes of one tap in the switch's memory.
 const STRIDE: usize = MEMORY_RING_BYTES + PAGE;
-/// Bytes of that memory; only touched pages take room.
+/// Bytes of the memory for all taps; only touched pages need room.
 pub const MEMORY_BYTES: usize = STRIDE * MAX_TAPS as usize;
 const PAGE: usize = 4096;
 /// Bytes of a record's header.
@@ -50,7 +50,7 @@ pub enum Way {
     Socket,
     /// Over a link.
     Link,
-    /// Into, or out of, the cage of a router's XDP program.
+    /// Into or out of the cage of a router's XDP program.
     Cage,
     /// The frame after a router's XDP program, if it does not leave by the kernel.
     Verdict,
@@ -63,22 +63,22 @@ pub struct Record {
     pub time_ns: u64,
     /// Number of the interface.
     pub interface: u32,
-    /// Bytes of the frame in the router's form.
+    /// Bytes of the frame in the form that the router sees.
     pub length: u32,
     /// Bytes of it that were copied.
     pub captured: u32,
     /// Its direction.
     pub direction: Direction,
-    /// 0: it passed; otherwise the number of its counter in [`layout::Counters`], or one of
+    /// 0: the frame passed. Otherwise, the number of its counter in [`layout::Counters`], or one of
     /// [`mod@line`].
     pub cause: u8,
     /// How it passed.
     pub way: Way,
-    /// The same in all records of a frame of a kernel router's program; else 0.
+    /// A number that all records of one frame share, for a kernel router's program; otherwise 0.
     pub frame: u64,
 }
 
-/// Number of a counter, as records carry it.
+/// The number of a counter, as in records.
 #[macro_export]
 macro_rules! cause {
     ($counter:ident) => {
@@ -86,13 +86,13 @@ macro_rules! cause {
     };
 }
 
-/// Causes that links count. Counters have lower numbers.
+/// Causes of drops that links count. Counters of interfaces have lower numbers.
 pub mod line {
     /// The link loses some.
     pub const LOST: u8 = 0xf0;
-    /// More waited for the transmitter than its limit allows.
+    /// More packets waited for the transmitter than its limit allows.
     pub const LIMIT: u8 = 0xf1;
-    /// The sender has used up its share of packets in transit.
+    /// The sender has used its whole share of packets in transit.
     pub const SHARE: u8 = 0xf2;
 }
 
@@ -219,7 +219,7 @@ impl Taps {
         })
     }
 
-    /// Makes tap `number` ready, on no interface yet. Returns the ring of the programs.
+    /// Prepares tap `number`, which is on no interface yet. Returns the programs' ring.
     ///
     /// # Errors
     /// The kernel's error.
@@ -269,7 +269,7 @@ impl Taps {
     /// Removes tap `number` from all interfaces and frees its ring.
     pub fn end(&self, number: u32) {
         self.set(number, &[]);
-        // There is no ring: the capture did not begin.
+        // An error means that the ring does not exist: the capture did not begin.
         let _ = self.rings.delete(&number.to_ne_bytes());
     }
 }
@@ -290,8 +290,8 @@ impl MemoryTaps {
         Ok(Self { state: Table::new(state, MAX_TAPS)?, memory })
     }
 
-    /// Adds a record for every tap in the mask `taps`. `fill` copies the frame, with its place in
-    /// the memory and its length, `record.captured`, as arguments.
+    /// Adds a record for every tap in the mask `taps`. `fill` copies the frame; its arguments are
+    /// the place in the memory and the length, `record.captured`.
     #[cold]
     pub fn record(
         &self,
@@ -321,7 +321,7 @@ impl MemoryTaps {
         let refilled =
             self.state.atomic_u64(number, side + offset_of!(layout::TapSide, refilled_ns));
         let tokens = self.state.atomic_u64(number, side + offset_of!(layout::TapSide, tokens));
-        // Another CPU may have refilled since this one looked at the clock.
+        // Another CPU may have refilled the bucket since this one read the clock.
         let since = now_ns.saturating_sub(refilled.load(Ordering::Relaxed));
         let mut left = tokens.load(Ordering::Relaxed).cast_signed();
         if since > 1_000_000 {
@@ -378,7 +378,7 @@ impl MemoryTaps {
     }
 }
 
-/// The place in a tap for frames of this direction.
+/// The index in a tap of the data for frames of this direction.
 fn side(direction: Direction) -> usize {
     match direction {
         Direction::In => offset_of!(layout::Tap, received),
@@ -397,7 +397,7 @@ pub struct MemoryRing {
 }
 
 impl MemoryRing {
-    /// Opens tap `number`'s ring in the switch's memory; its present contents are dropped.
+    /// Opens tap `number`'s ring in the switch's memory, and drops its present contents.
     ///
     /// # Errors
     /// The error of mmap(2).
@@ -429,7 +429,7 @@ impl MemoryRing {
                 at += (MEMORY_RING_BYTES - offset) as u64;
                 continue;
             }
-            // Written by a process that has fewer rights than this one.
+            // A process with fewer rights than this one writes the length, so it is checked.
             if bytes > MEMORY_RING_BYTES as u64 {
                 break;
             }
@@ -447,16 +447,16 @@ impl MemoryRing {
 /// The reader's side of the programs' ring.
 pub struct ProgramRing {
     consumer: Mapping,
-    /// The writer's position, and the data, twice, so that no record is cut.
+    /// The writer's position; then the data, which is mapped twice so that no record is cut.
     producer: Mapping,
 }
 
-/// Bits of a record's first word in a BPF ring buffer.
+/// Flag bits of a record's first word in a BPF ring buffer.
 const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
 
 impl ProgramRing {
-    /// Takes the descriptor that [`Taps::begin`] gave.
+    /// Takes the descriptor that [`Taps::begin`] returned.
     ///
     /// # Errors
     /// The error of mmap(2).

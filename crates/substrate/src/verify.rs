@@ -1,7 +1,7 @@
 //! Submits a program from Europa's own linker to the kernel's verifier.
 //!
 //! libbpf does not read a tenant's file here: instructions and types are passed as bytes, and
-//! libbpf is only the thin layer over `bpf(2)`.
+//! libbpf only makes the call `bpf(2)`.
 #![allow(unsafe_code)] // bpf_prog_load and bpf_btf_load have no safe form.
 
 use std::ffi::CStr;
@@ -27,7 +27,7 @@ pub struct Candidate<'a> {
     pub lines: &'a [u8],
     /// The licence that the program's helpers ask for.
     pub license: &'a CStr,
-    /// Whether it accepts frames of several fragments.
+    /// Whether the program accepts frames of several fragments.
     pub frags: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct MapShape<'a> {
     pub max_entries: u32,
     /// The kernel's `BPF_F_...`.
     pub flags: u32,
-    /// The value of its only entry, and whether it is read-only.
+    /// The value of the map's only entry, and whether it is read-only.
     pub data: Option<(&'a [u8], bool)>,
 }
 
@@ -55,7 +55,7 @@ const PERF_EVENT_ARRAY: u32 = 4;
 /// Longest name of a map.
 const NAME_BYTES: usize = 15;
 
-/// A map's name as the kernel has it.
+/// A map's name as the kernel stores it.
 pub(crate) fn short(name: &str) -> String {
     let good = |c: &char| c.is_ascii_alphanumeric() || *c == '_' || *c == '.';
     name.chars().filter(good).take(NAME_BYTES).collect()
@@ -78,7 +78,7 @@ pub fn create_map(shape: &MapShape<'_>) -> io::Result<OwnedFd> {
     let mut max_entries = shape.max_entries;
     if shape.type_number == PERF_EVENT_ARRAY {
         (key_bytes, value_bytes) = (4, 4);
-        // The number of CPUs, if the source gives none.
+        // The number of CPUs, if the source gives no number.
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed)?;
         max_entries = max_entries.max(u32::try_from(cpus).unwrap_or(1));
     }
@@ -114,14 +114,14 @@ pub enum Refused {
 /// Loads a program of type XDP.
 ///
 /// # Errors
-/// The verifier's message, or why it could not be asked.
+/// The verifier's message, or the reason why it could not be called.
 pub fn load(candidate: &Candidate<'_>) -> Result<OwnedFd, Refused> {
     let btf = if candidate.btf.is_empty() { None } else { Some(load_btf(candidate.btf)?) };
     let mut log = vec![0_u8; LOG_BYTES];
     let mut options = libbpf_sys::bpf_prog_load_opts {
         sz: size_of::<libbpf_sys::bpf_prog_load_opts>() as _,
         prog_flags: if candidate.frags { libbpf_sys::BPF_F_XDP_HAS_FRAGS } else { 0 },
-        // Tail calls lead to programs of the same kind only, since Linux 6.18.
+        // Since Linux 6.18, tail calls lead only to programs of the same kind.
         expected_attach_type: libbpf_sys::BPF_XDP,
         ..Default::default()
     };
@@ -173,7 +173,7 @@ fn load_btf(btf: &[u8]) -> Result<OwnedFd, Refused> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Runs a loaded program once on a frame: its verdict, and the frame afterwards.
+/// Runs a loaded program once on a frame. Returns the verdict, and the frame afterwards.
 ///
 /// # Errors
 /// The kernel's error.

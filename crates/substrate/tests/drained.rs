@@ -1,5 +1,5 @@
-//! The kernel reports exactly whether live frames have arrived, even while their receiver does not
-//! run. Needs root.
+//! Tests that the kernel reports exactly whether live frames have arrived, even while their
+//! receiver does not run. Needs root.
 #![allow(unsafe_code)] // Loads a program of six instructions.
 
 use std::fs;
@@ -45,7 +45,7 @@ fn redirect(substrate: &Substrate) -> OwnedFd {
         instruction(0x85, 0, 51),
         instruction(0x95, 0, 0),
     ];
-    // SAFETY: as many instructions as stated; both strings end.
+    // SAFETY: `instructions` has the stated number of instructions; both strings are terminated.
     let program = unsafe {
         libbpf_sys::bpf_prog_load(
             libbpf_sys::BPF_PROG_TYPE_XDP,
@@ -77,7 +77,7 @@ fn send(program: &OwnedFd) {
     assert_eq!(result, 0);
 }
 
-/// The kernel's thread that takes in frames sent to `device`.
+/// The kernel's thread that receives frames sent to `device`.
 fn napi_thread(device: &str) -> Pid {
     let prefix = format!("napi/{device}-");
     let processes = fs::read_dir("/proc").unwrap().flatten();
@@ -94,7 +94,7 @@ fn only(pid: Pid, cpu: usize) {
     sched_setaffinity(pid, &cpus).unwrap();
 }
 
-/// No other thread runs on this thread's CPU until it sleeps.
+/// Prevents all other threads from running on this thread's CPU until it sleeps.
 fn keep_the_cpu() -> std::io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 1 };
     // SAFETY: the kernel reads `parameters`, which lives through the call.
@@ -122,7 +122,7 @@ fn frames_have_arrived_when_their_receiver_has_taken_them_in() {
         ip(&["-n", &name, "link", "set", "drained1", "up"]);
         let device = Device::open(&namespace, "drained0").unwrap();
         prepare(&device, Wants::default()).unwrap();
-        // Frames sent there wait for a thread, which waits for this one.
+        // Frames sent there wait for the receiving thread, which waits until this thread sleeps.
         let inside = |command: &str| ip(&["netns", "exec", &name, "sh", "-c", command]);
         inside("echo 1 > /sys/class/net/drained1/threaded");
         only(napi_thread("drained1"), 0);
@@ -149,9 +149,9 @@ fn frames_have_arrived_when_their_receiver_has_taken_them_in() {
         }
         assert!(drained.is(PORT));
         assert!(drained.is(PORT + 1), "no port, nothing on its way");
-        // A receiver that holds segments for later ones does not have them yet. At the end of the
-        // receiver's turn the kernel holds only segments of the current tick (`napi_gro_flush`),
-        // and a tick may fall into the turn.
+        // Frames that a receiver holds for later segments have not arrived yet. At the end of its
+        // turn the kernel holds only segments of the current tick (`napi_gro_flush`), and a new
+        // tick may begin during the turn.
         inside("echo 1000000000 > /sys/class/net/drained1/gro_flush_timeout");
         let kept_back = (0..10).any(|_| {
             send(&redirect);

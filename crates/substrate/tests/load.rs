@@ -1,4 +1,4 @@
-//! The programs pass the verifier of the running kernel. Needs root.
+//! Tests that the programs pass the verifier of the running kernel. Needs root.
 use europa_pool::Geometry;
 use europa_substrate::Substrate;
 

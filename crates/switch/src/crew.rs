@@ -97,7 +97,7 @@ impl Crew {
         order: Order,
         descriptors: Vec<OwnedFd>,
     ) -> Answer {
-        if matches!(order, Order::Filters | Order::Way { .. })
+        if matches!(order, Order::Filters | Order::Ways { .. })
             && let Err(why) = self.make_filters(first)
         {
             return Answer::Refused(why);
@@ -177,7 +177,7 @@ impl Crew {
             | Order::Rate { port, .. }
             | Order::Queues { port, .. }
             | Order::RemovePort { port } => vec![port_worker(*port, self.count())],
-            Order::Way { .. }
+            Order::Ways { .. }
             | Order::Tunnel { .. }
             | Order::RemoveTunnel { .. }
             | Order::Stats

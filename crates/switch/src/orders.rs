@@ -120,7 +120,7 @@ pub enum Order {
         to: Target,
         /// Source addresses it is bound to.
         bound: Vec<IpNet>,
-        /// The link's effects on its sent packets.
+        /// The link's effects on packets that the interface sends.
         impairment: Option<Settings>,
         /// The slice whose rules hold for its packets.
         filtered_by: Option<FilteredBy>,
@@ -132,12 +132,10 @@ pub enum Order {
         /// None: no rules.
         filtered_by: Option<FilteredBy>,
     },
-    /// Set the interface of a number in rules. If the interface is removed, the number means none.
-    Way {
-        /// The number in rules.
-        number: u16,
-        /// Its destination.
-        way: Option<Way>,
+    /// Set the interfaces of numbers in rules. If an interface is removed, its number means none.
+    Ways {
+        /// The numbers in rules, with their destinations.
+        ways: Vec<(u16, Option<Way>)>,
     },
     /// A new connection for changes of rules. Descriptor: one end of a connection for
     /// [`FilterOrder`](crate::FilterOrder)s.
@@ -147,7 +145,7 @@ pub enum Order {
     Impair {
         /// Number of the interface.
         interface: u32,
-        /// The link's effects on its sent packets.
+        /// The link's effects on packets that the interface sends.
         impairment: Option<Settings>,
     },
     /// Forget an interface.
@@ -340,7 +338,7 @@ pub struct ServedInterface {
     pub pool: u32,
     /// The destination of its frames.
     pub to: Target,
-    /// The link's effects on its sent packets.
+    /// The link's effects on packets that the interface sends.
     pub impairment: Option<Settings>,
 }
 

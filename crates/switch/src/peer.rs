@@ -30,7 +30,7 @@ impl Peer {
     }
 
     fn ring(&self) {
-        // A doorbell that rings already rings.
+        // If the doorbell is already ringing, the write has no effect.
         let _ = write(&self.rope, &[1]);
     }
 

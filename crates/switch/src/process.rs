@@ -30,7 +30,7 @@ pub enum SwitchError {
     /// The node's end of the channel.
     #[error("orders: {0}")]
     Channel(#[from] ChannelError),
-    /// A first message other than [`Order::Start`], or without all descriptors.
+    /// The first message is not [`Order::Start`], or lacks descriptors.
     #[error(
         "the first order must be to start, with {} descriptors and {} for each worker",
         START_DESCRIPTORS.len(),

@@ -104,7 +104,7 @@ pub(crate) struct Interface {
     pub(crate) head: u32,
     /// Which of both cursors in the table shared with the programs are its.
     pub(crate) odd: bool,
-    /// The link's effects on its sent packets.
+    /// The link's effects on packets that the interface sends.
     pub(crate) impairment: Option<Box<Impairment<Queued>>>,
     /// The slice whose rules hold for its packets.
     pub(crate) filtered_by: Option<FilteredBy>,

@@ -484,7 +484,10 @@ impl Worker {
                 found.into_iter().for_each(|found| found.filtered_by = filtered_by);
             }
             Order::Filters => self.filters()?.connect(descriptor()?)?,
-            Order::Way { number, way } => self.filters()?.set_way(number, way),
+            Order::Ways { ways } => {
+                let filters = self.filters()?;
+                ways.into_iter().for_each(|(number, way)| filters.set_way(number, way));
+            }
             Order::Impair { interface, impairment } => {
                 self.tables.impair(&self.shared, interface, impairment);
             }

@@ -1,5 +1,5 @@
-//! Links between machines: Ethernet frames in Geneve packets (RFC 8926). All code here works
-//! without I/O and clock, and without allocation for a packet.
+//! Links between machines: Ethernet frames in Geneve packets (RFC 8926). The code here does no I/O,
+//! reads no clock, and allocates no memory for a packet.
 //!
 //! | file         | concern                                                        |
 //! |--------------|----------------------------------------------------------------|

@@ -146,7 +146,7 @@ proptest! {
             }
             let Ok((header, payload)) = Header::read(&packet) else { continue };
             match end.receive(0, &header, payload) {
-                // Where the option of a part is not read as one, each part is a frame of its own.
+                // If the part option is not read as one, each part is a frame of its own.
                 Received::Frame(found) if header.part.is_none() => prop_assert_eq!(found, payload),
                 Received::Frame(found) => {
                     prop_assert!(found.len() <= MOST_FRAME);

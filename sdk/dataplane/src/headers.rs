@@ -54,7 +54,7 @@ pub fn ipv4(frame: &[u8]) -> Option<&Ipv4Header> {
     }
 }
 
-/// The IPv4 header, mutable. The caller updates its checksum: see [`set_dscp`] and
+/// The IPv4 header, mutable. The caller must update its checksum; see [`set_dscp`] and
 /// [`checksum::update_u16`].
 #[inline]
 pub fn ipv4_mut(frame: &mut [u8]) -> Option<&mut Ipv4Header> {
@@ -94,8 +94,8 @@ pub fn addresses(frame: &[u8]) -> Option<(IpAddr, IpAddr)> {
     Some((header.source.into(), header.destination.into()))
 }
 
-/// Sets the code point (RFC 2474, six bits) of an IP packet of either family; keeps the two bits of
-/// ECN, and updates the checksum of IPv4 (RFC 1624). False if the frame has no IP packet.
+/// Sets the code point (RFC 2474, six bits) of an IP packet of either family. It keeps the two bits
+/// of ECN, and updates the checksum of IPv4 (RFC 1624). False if the frame contains no IP packet.
 #[inline]
 pub fn set_dscp(frame: &mut [u8], dscp: u8) -> bool {
     if let Some(header) = ipv4_mut(frame) {

@@ -1,9 +1,9 @@
 //! A router's data plane as a program in Rust.
 //!
 //! The node starts the program that a router's document names (`fast_path: {program: [...]}`). The
-//! program runs in the router's sandbox with the descriptors of its packet pool, whose numbers are
-//! in its environment. It takes packets from receive rings, changes them in place, and puts them
-//! into transmit rings.
+//! program runs in the router's sandbox and inherits the descriptors of its packet pool; their
+//! numbers are in its environment. It takes packets from receive rings, changes them in place, and
+//! puts them into transmit rings.
 //!
 //! ```no_run
 //! use europa_dataplane::{Batch, Pool};
@@ -24,9 +24,10 @@
 //! A turn of an interface has at most [`TURN`] packets, so a flooded interface does not delay the
 //! others. Dropping a packet (by `drop`, or [`Batch::clear`]) frees its slot.
 //!
-//! [`headers`] has the headers of a frame with their addresses, [`checksum`] the Internet checksum.
+//! [`headers`] gives access to a frame's headers and addresses, [`checksum`] to the Internet
+//! checksum.
 
-// The environment has the numbers of the descriptors: see `start`.
+// The environment contains the numbers of the descriptors; see `start`.
 #![allow(unsafe_code)]
 
 pub mod headers;

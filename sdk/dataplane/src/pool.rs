@@ -27,11 +27,11 @@ const NAME_AT: usize = 32;
 /// An interface of the router.
 #[derive(Clone, Debug)]
 pub struct Interface {
-    /// Its name in the router's document.
+    /// The interface's name in the router's document.
     pub name: String,
     /// Its Ethernet address.
     pub mac: MacAddr,
-    /// Bytes of its longest packet, without the Ethernet header.
+    /// Bytes of the interface's longest packet, without the Ethernet header.
     pub mtu: u32,
 }
 
@@ -57,7 +57,7 @@ impl Pool {
     /// Maps the pool of this process.
     ///
     /// # Errors
-    /// No node started this process for a router, the pool has another version, or the process
+    /// No node has started this process for a router, the pool has another version, or the process
     /// cannot map it.
     pub fn open() -> Result<Pool, Error> {
         let geometry = Geometry {
@@ -104,7 +104,7 @@ impl Pool {
         self.interfaces.iter().position(|interface| interface.name == name)
     }
 
-    /// Adds the packets that wait at an interface to a batch, [`TURN`] at most, and tells the
+    /// Adds the packets that wait at an interface to a batch, [`TURN`] at most. Also tells the
     /// switch which packets were sent before. Adds none if a transmit ring has no room for the same
     /// number.
     pub fn receive(&mut self, interface: usize, batch: &mut Batch) {
@@ -112,8 +112,8 @@ impl Pool {
         self.endpoint.receive(interface, batch, TURN);
     }
 
-    /// Sends all packets of a batch by an interface, and drops those for which its ring has no
-    /// room. Returns the number of dropped packets.
+    /// Sends all packets of a batch by an interface, and drops those for which the transmit ring
+    /// has no room. Returns the number of dropped packets.
     pub fn send(&mut self, interface: usize, batch: &mut Batch) -> usize {
         self.endpoint.send(interface, batch);
         let dropped = batch.len();
@@ -144,8 +144,8 @@ impl Pool {
         }
     }
 
-    /// Tells the switch which packets were sent, and sleeps if the program has been idle for a
-    /// while. Call it when all interfaces have had their turn. It returns at once if a packet was
+    /// Tells the switch which packets were sent, and sleeps if the program has been idle for some
+    /// time. Call it when all interfaces have had their turn. It returns at once if a packet was
     /// received since the last call.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Numbers and descriptors that the node puts into the environment of a program.
+//! Numbers and descriptors that the node passes to a program in its environment.
 
 use std::env;
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
@@ -6,7 +6,7 @@ use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 use europa_pool::ViewError;
 use nix::errno::Errno;
 
-/// Why a program cannot use its pool.
+/// The reason why a program cannot use its pool.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No node started this program.

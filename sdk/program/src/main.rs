@@ -1,5 +1,6 @@
-//! A data plane that marks: frames of each of two interfaces leave by the other one. IP packets to the
-//! address of the command line get the code point EF (46), which asks networks to forward them first.
+//! A data plane that marks packets: frames of each of two interfaces leave by the other one. IP
+//! packets to the address in the command line get the code point EF (46), which asks networks to
+//! forward them first.
 
 use std::error::Error;
 use std::net::IpAddr;

@@ -4,10 +4,10 @@
 //! `Every(N)`
 //!
 //! ## Ports
-//! One input; output 0 gets one packet of N, output 1, if connected, the others. Push or pull.
+//! One input; output 0 gets one packet of N; output 1, if connected, gets the others. Push or pull.
 //!
 //! ## Description
-//! Passes the first packet, and from then on each Nth one.
+//! Passes the first packet, and after that each Nth one.
 //!
 //! ## Arguments
 //! - N: at least 1.
@@ -53,7 +53,7 @@ impl Element for Every {
         then { this.set(n).map_err(ConfigError::other)?; }
     }
 
-    // The packet path: no allocation, no lock, nothing that can panic.
+    // The packet path: no allocation, no lock, no code that can panic.
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         let before = batch.len();
         let (n, since) = (self.n, &mut self.since);

@@ -167,6 +167,8 @@ pub(crate) fn normal(frame: &[u8]) -> Option<Vec<u8>> {
         // Redirects: the time of the next one depends on the time of the last one
         // (`ip_rt_send_redirect` and `ndisc_send_redirect` in the kernel).
         (1, Some(5)) | (58, Some(137)) => return None,
+        // ESP numbers packets of all flows together (RFC 4303 section 2.2).
+        (50, _) => frame.get_mut(header + 4..header + 8)?.fill(0),
         // Local senders leave TCP checksums to devices.
         (6, _) => frame.get_mut(header + 16..header + 18)?.fill(0),
         (17, _) => frame.get_mut(header + 6..header + 8)?.fill(0),

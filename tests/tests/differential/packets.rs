@@ -74,12 +74,27 @@ pub(crate) fn packet(random: &mut Random, macs: &[MacAddr], number: u16, about: 
         _ => ("UDP", head.udp(1000 + number, 7000, &payload)),
     };
     let frame = if is_v4 && random.below(24) == 0 { with_options(frame) } else { frame };
+    let (kind, frame) = match about.contains("-M route") && !is_group && number % 2 == 0 {
+        true => ("labelled", with_label(frame, ttl)),
+        false => (kind, frame),
+    };
     let df = if dont_fragment && is_v4 { ", DF" } else { "" };
     let bytes = frame.len();
     let what = format!(
         "{number}: by eth{interface} to {to}, {kind} {source} to {target}, ttl {ttl}, {bytes} bytes{df}"
     );
     Packet { interface, frame, what }
+}
+
+/// A packet with label 100 in front (RFC 3032 section 2.1), if there is room for it.
+fn with_label(mut frame: Vec<u8>, ttl: u8) -> Vec<u8> {
+    const LABEL: u32 = 100;
+    const LAST_OF_STACK: u32 = 1 << 8;
+    if frame.len() + 4 <= 1514 {
+        let entry = LABEL << 12 | LAST_OF_STACK | u32::from(ttl);
+        frame.splice(12..14, [0x88, 0x47].into_iter().chain(entry.to_be_bytes()));
+    }
+    frame
 }
 
 /// An IPv4 packet with an option for routers (RFC 2113).

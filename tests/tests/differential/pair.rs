@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use europa_packet::MacAddr;
-use europa_tests::{Lab, Namespace, Node};
+use europa_tests::{Lab, Namespace, Node, patience};
 
 use super::far::Far;
 use super::packets::Packet;
@@ -117,12 +117,12 @@ impl Pair {
 
     /// Waits until the fast path forwards packets itself.
     fn wait_open(&self) {
-        let limit = Instant::now() + Duration::from_secs(10);
+        let limit = Instant::now() + Duration::from_secs(10) * patience();
         while self.node.run(&["read", "s/r", "gate0.policy"]).contains("all ") {
             assert!(Instant::now() < limit, "the fast path does not open");
             std::thread::sleep(Duration::from_millis(20));
         }
-        std::thread::sleep(SETTLE);
+        std::thread::sleep(SETTLE * patience());
     }
 
     pub(crate) fn macs(&self) -> &[MacAddr] {
@@ -146,7 +146,7 @@ impl Pair {
             }
             let argv = ["ip", "netns", "exec", linux, "sh", "-c", &line];
             europa_tests::Process::start(&argv)
-                .and_then(|process| process.wait(Duration::from_secs(30)))
+                .and_then(|process| process.wait(Duration::from_secs(30) * patience()))
                 .expect("a shell")
         });
         let [fast, slow] = outputs.map(|output| match output.status.success() {
@@ -182,7 +182,7 @@ impl Pair {
         let made = settings.iter().filter(|setting| tried.made.contains(&setting.set)).rev();
         if made.clone().count() > 0 {
             let settles = made.clone().map(|setting| setting.settles()).max();
-            std::thread::sleep(settles.unwrap_or(SETTLE));
+            std::thread::sleep(settles.unwrap_or(SETTLE) * patience());
             let spreads = made.clone().any(|setting| setting.spreads());
             tried.different.extend(self.compare("after", after, spreads));
         }
@@ -195,7 +195,7 @@ impl Pair {
             }
         }
         let settles = made.map(|setting| setting.settles()).max();
-        std::thread::sleep(settles.unwrap_or(SETTLE));
+        std::thread::sleep(settles.unwrap_or(SETTLE) * patience());
         tried
     }
 
@@ -208,9 +208,9 @@ impl Pair {
                 side.far[packet.interface].send(&packet.frame);
             }
             // The pause keeps the routers' queues from overflowing.
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1) * patience());
         }
-        let limit = Instant::now() + LATEST;
+        let limit = Instant::now() + LATEST * patience();
         let (mut last, mut since) = (Vec::new(), Instant::now());
         let seen = loop {
             let seen = [0, 1].map(|side: usize| self.seen(side, spreads));
@@ -218,7 +218,7 @@ impl Pair {
             if now != last {
                 (last, since) = (now, Instant::now());
             }
-            let is_done = seen[0] == seen[1] && since.elapsed() > QUIET;
+            let is_done = seen[0] == seen[1] && since.elapsed() > QUIET * patience();
             if is_done || Instant::now() > limit {
                 break seen;
             }

@@ -51,14 +51,15 @@ fn digest(bytes: &[u8]) -> String {
 }
 
 /// Writes an archive as `docker save` does; `config` is the configuration of its programs.
-fn image(folder: &Path, config: &str) -> PathBuf {
+pub(super) fn image(folder: &Path, config: &str) -> PathBuf {
     let layer = layer();
     let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
     let config = format!(
         r#"{{"architecture": "{arch}", "os": "linux", "config": {config}, "rootfs": {{"diff_ids": ["sha256:{}"]}}}}"#,
         digest(&layer)
     );
-    let manifest = r#"[{"Config": "c.json", "RepoTags": ["t:1"], "Layers": ["l/layer.tar"]}]"#;
+    let manifest =
+        r#"[{"Config": "c.json", "RepoTags": ["europa-engine:1"], "Layers": ["l/layer.tar"]}]"#;
     let mut archive = Builder::new(Vec::new());
     for (path, bytes) in [
         ("manifest.json", manifest.as_bytes()),
@@ -73,7 +74,7 @@ fn image(folder: &Path, config: &str) -> PathBuf {
     path
 }
 
-fn await_true(what: &str, mut is: impl FnMut() -> bool) {
+pub(super) fn await_true(what: &str, mut is: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is() {
         assert!(start.elapsed() < Duration::from_secs(15), "{what}");
@@ -151,6 +152,49 @@ fn hosts_and_slow_paths_run_images() {
     assert!(!state.contains("degraded"), "{state}");
     node.run(&["down"]);
     assert!(!store.exists(), "images stay: {}", store.display());
+}
+
+#[test]
+fn a_document_replaces_the_command_of_an_image() {
+    skip_without!("busybox");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = image(folder.path(), WEB);
+    let path = path.display();
+    let node = Node::new(None);
+    let document = |rest: &str| {
+        format!(
+            "kind: host\nname: a\nroot: {path}\ninterfaces: {{eth0: {{port: p}}}}\n{rest}---\n\
+             kind: host\nname: own\ninterfaces: {{eth0: {{port: q}}}}\n\
+             command: [sh, -c, 'echo own; exec sleep 1000']\n"
+        )
+    };
+    let says = "[sh, -c, 'id -u; pwd; echo $OF_IMAGE; exec sleep 1000']";
+    for (rest, wanted) in [
+        (format!("entrypoint: {says}\n"), "200\n/srv\nyes\n"),
+        (format!("entrypoint: [busybox]\ncommand: {says}\nuser: root\n"), "0\n/srv\nyes\n"),
+        (format!("command: {says}\nentrypoint: [/bin/busybox]\nuser: '7:8'\n"), "7\n/srv\nyes\n"),
+    ] {
+        node.up(&document(&rest));
+        await_true(&rest, || node.run(&["logs", "a"]).contains(wanted));
+    }
+    await_true("own", || node.run(&["logs", "own"]).contains("own\n"));
+    // The host `own` was not started again with each change of the other one.
+    assert_eq!(node.run(&["logs", "own"]).matches("own\n").count(), 1);
+    // The image's program with other words: a page is served at another port.
+    node.up(&document("command: ['-f', '-p', '8081']\n"));
+    await_true("8081", || {
+        let url = "http://127.0.0.1:8081/index.html";
+        inside(&node, "a", &["wget", "-q", "-O", "-", url]) == "a page of the image\n"
+    });
+    let file = node.file("none.yaml", &document("user: nobody-here\n"));
+    let said = node.attempt(&["up", &file]);
+    assert!(!said.status.success() || node.run(&["get", "hosts"]).contains("degraded"));
+    let machine = node.file(
+        "m.yaml",
+        "kind: host\nname: m\nnamespace: /proc/1/ns/net\ninterfaces: {e0: {port: m}}\ncommand: [ls]\n",
+    );
+    let said = node.attempt(&["check", &machine]).stderr;
+    assert!(said.contains("`command` is for hosts that Europa makes"), "{said}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod click_devices;
 mod command_line;
 mod control;
 mod devices;
+mod engines;
 mod filters;
 mod filters_inside;
 mod flows;

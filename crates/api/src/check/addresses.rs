@@ -1,4 +1,4 @@
-//! Ranges that links get addresses from.
+//! Checks ranges from which links get addresses.
 
 use ipnet::IpNet;
 
@@ -9,7 +9,7 @@ use crate::problem::Problem;
 use crate::slice::Slice;
 use crate::source::At;
 
-/// A range is a subnet of addresses that interfaces can have, and has room for a link.
+/// A range must be a subnet of addresses that interfaces can have, and have room for a link.
 pub(super) fn ranges(slice: &Slice, problems: &mut Vec<Problem>) {
     for range in written(slice) {
         host_bits(&range, problems);
@@ -26,9 +26,9 @@ pub(super) fn ranges(slice: &Slice, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Every link that gets addresses finds some in its slice's range.
+/// Every link that gets addresses must find free ones in its slice's range.
 pub(super) fn room(documents: &Documents, problems: &mut Vec<Problem>) {
-    // The default has room for two million.
+    // The default range has room for two million links.
     if documents.slices.iter().all(|slice| slice.links.is_none()) {
         return;
     }

@@ -1,5 +1,5 @@
-//! Checks links, which have two ends at most, and ports, whose packets belong to one interface
-//! each.
+//! Checks links, which have at most two ends, and ports, on which each packet belongs to one
+//! interface.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,8 +15,8 @@ use crate::source::Place;
 /// Links and their ends.
 pub(super) type Ends<'d> = BTreeMap<&'d str, Vec<End<'d>>>;
 
-/// A link joins two interfaces at most, with different addresses. A link may have one end: objects
-/// are applied and deleted one by one.
+/// A link joins at most two interfaces, with different addresses. A link may have only one end,
+/// because objects are applied and deleted one by one.
 pub(super) fn links(draft: &Draft, ends: &Ends<'_>, problems: &mut Vec<Problem>) {
     for (name, ends) in ends {
         let [first, second, rest @ ..] = ends.as_slice() else { continue };
@@ -31,7 +31,7 @@ pub(super) fn links(draft: &Draft, ends: &Ends<'_>, problems: &mut Vec<Problem>)
                 .also(second.link.place, "the second end")
         }));
     }
-    // Ends may be in an unreadable document.
+    // An end may be in an unreadable document.
     for link in draft.documents.links.iter().filter(|_| draft.complete) {
         if ends.contains_key(&**link.name) {
             continue;
@@ -45,7 +45,7 @@ pub(super) fn links(draft: &Draft, ends: &Ends<'_>, problems: &mut Vec<Problem>)
     }
 }
 
-/// Two ends of a link that have the same address.
+/// Reports two ends of a link that have the same address.
 fn alike(link: &str, first: &End<'_>, second: &End<'_>, problems: &mut Vec<Problem>) {
     let mut same = |what: String, one: Place, other: Place| {
         problems.push(
@@ -66,7 +66,7 @@ fn alike(link: &str, first: &End<'_>, second: &End<'_>, problems: &mut Vec<Probl
     }
 }
 
-/// A table entry that only one interface of a port and VLAN can have.
+/// An entry of a port's table that only one interface of a port and VLAN can have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Mac([u8; 6]),
@@ -77,7 +77,7 @@ enum Key {
     All,
 }
 
-/// No two interfaces match the same packets of a port equally well.
+/// Reports two interfaces that match the same packets of a port equally well.
 pub(super) fn matches(documents: &Documents, problems: &mut Vec<Problem>) {
     let mut entries: HashMap<(&str, Option<u16>, Key), Place> = HashMap::new();
     let mut wholes: HashMap<&str, Place> = HashMap::new();
@@ -94,7 +94,7 @@ pub(super) fn matches(documents: &Documents, problems: &mut Vec<Problem>) {
                 others.entry(port).or_default().push(fallback);
             }
             for (key, shown, place) in keys(router, name, interface, fallback) {
-                // Two interfaces that take the whole port are reported below.
+                // Two interfaces that match the whole port are reported below.
                 if key == Key::All && interface.vlan().is_none() {
                     continue;
                 }

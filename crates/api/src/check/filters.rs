@@ -1,4 +1,4 @@
-//! Filters: interfaces that they name, and how many of them slices reserve.
+//! Filters: checks the interfaces that they name, and the numbers of rules that slices reserve.
 
 use crate::decode::nearest;
 use crate::documents::Documents;
@@ -8,10 +8,11 @@ use crate::problem::Problem;
 use crate::router::Router;
 use crate::source::Place;
 
-/// Entries of filters that all slices together can have.
+/// Most entries of filters in all slices together.
 pub const MOST_FILTERS: u32 = 262_144;
 
-/// Interfaces that no router of the slice has, and slow paths that a router does not have.
+/// Reports interfaces that no router of the slice has, and routers without the slow path that a
+/// rule names.
 pub(super) fn interfaces(draft: &Draft, problems: &mut Vec<Problem>) {
     // A missing object may be in an unreadable document.
     if !draft.complete {
@@ -25,7 +26,7 @@ pub(super) fn interfaces(draft: &Draft, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The missing objects that a slice's rules name.
+/// Reports the missing objects that a slice's rules name.
 fn unknown(documents: &Documents, slice: &str, rule: &Rule, place: Place) -> Option<Problem> {
     for named in rule.interfaces() {
         if let Err((what, help)) = documents.interface_of(slice, named) {

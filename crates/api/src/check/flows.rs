@@ -1,4 +1,4 @@
-//! Flows, and interfaces that signal them.
+//! Checks flows, and the interfaces that signal them.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use crate::router::{Router, Run};
 use crate::signalling::RsvpTe;
 use crate::source::{At, Place};
 
-/// Shortest R: below it, routers do little else.
+/// Shortest R: with a shorter one, routers would do little else.
 const LEAST_REFRESH_NS: u64 = 100_000_000;
 /// Shortest time between two Hellos.
 const LEAST_HELLO_NS: u64 = 10_000_000;

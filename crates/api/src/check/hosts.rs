@@ -1,7 +1,9 @@
-//! Hosts: values of interfaces, and fields for hosts of Europa's own only.
+//! Hosts: checks values of interfaces, and fields that are allowed only for hosts that Europa
+//! makes.
 
 use super::routers::linux_device;
-use crate::host::{Host, HostAttachment, HostBind, HostInterface, HostPlace};
+use crate::host::{Host, HostAttachment, HostInterface, HostPlace};
+use crate::host_bind::HostBind;
 use crate::problem::Problem;
 use crate::source::At;
 use crate::values::InterfaceName;
@@ -24,13 +26,16 @@ pub(super) fn values(host: &Host, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Settings and commands in a namespace are for hosts that Europa makes.
+/// Settings and commands in a namespace are only for hosts that Europa makes.
 fn own_only(host: &Host, problems: &mut Vec<Problem>) {
     let own = host.place() == HostPlace::Own;
     for (what, place) in [
         ("sysctls", host.sysctls.0.first().map(|(name, _)| name.place)),
         ("binds", host.binds.first().map(|bind| bind.place)),
         ("root", host.root.as_ref().map(|root| root.place)),
+        ("entrypoint", host.entrypoint.first().map(|word| word.place)),
+        ("command", host.command.first().map(|word| word.place)),
+        ("user", host.user.as_ref().map(|user| user.place)),
         ("run", host.run.first().map(|line| line.place)),
         ("env", host.env.0.first().map(|(name, _)| name.place)),
     ] {

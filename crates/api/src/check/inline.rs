@@ -1,4 +1,4 @@
-//! Routers inside the switch: permitted fields, and their bounds.
+//! Routers inside the switch: checks permitted fields, and their bounds.
 
 use crate::fast_path::Choice;
 use crate::problem::Problem;
@@ -7,10 +7,10 @@ use crate::source::Place;
 
 /// Nanoseconds of a turn. Less is not enough for one packet; more delays other routers.
 const BUDGET_NS: std::ops::RangeInclusive<u64> = 1_000..=10_000_000;
-/// Bytes of memory. Less would not do for an empty graph.
+/// Bytes of memory. Less is not enough for an empty graph.
 const MEMORY_BYTES: std::ops::RangeInclusive<u64> = 64_000..=1_000_000_000;
 
-/// A router's place, and its settings for it.
+/// Checks where a router runs, and its settings for that.
 pub(super) fn inline(router: &Router, problems: &mut Vec<Problem>) {
     if router.run != Run::Inline {
         if let Some(inline) = &router.inline {

@@ -1,4 +1,4 @@
-//! Routers whose XDP program runs in the kernel.
+//! Checks routers whose XDP program runs in the kernel.
 
 use crate::documents::Documents;
 use crate::port::Receive;
@@ -6,7 +6,7 @@ use crate::problem::Problem;
 use crate::router::{Router, Run};
 use crate::slice::Programs;
 
-/// The needs of a kernel router, and the settings that it cannot have.
+/// Reports missing settings of a kernel router, and settings that it cannot have.
 pub(super) fn kernel(router: &Router, documents: &Documents, problems: &mut Vec<Problem>) {
     let fast_path = &router.fast_path;
     let xdp = fast_path.xdp.as_ref();

@@ -1,4 +1,4 @@
-//! Checks names: unique within a kind, and defined where they are used.
+//! Checks names: each is unique within its kind, and defined if it is used.
 
 use std::collections::HashMap;
 
@@ -55,7 +55,7 @@ pub(super) fn duplicates(documents: &Documents, problems: &mut Vec<Problem>) {
     }
 }
 
-/// SSH keys that two users have: a login would be of either.
+/// Reports SSH keys that two users have: a login could not be assigned to one user.
 pub(super) fn ssh_keys(documents: &Documents, problems: &mut Vec<Problem>) {
     let mut seen = HashMap::new();
     for user in &documents.users {
@@ -74,7 +74,7 @@ pub(super) fn ssh_keys(documents: &Documents, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Refuses a device that two objects use: ports, or hosts, which take devices from the node's
+/// Reports a device that two objects use: ports, or hosts, which take devices from the node's
 /// namespace.
 pub(super) fn devices(documents: &Documents, problems: &mut Vec<Problem>) {
     let of_ports = documents.ports.iter().map(|port| {
@@ -98,7 +98,7 @@ pub(super) fn devices(documents: &Documents, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Names of slices and ports that no document has.
+/// Reports names of slices and ports that no document defines.
 pub(super) fn references(draft: &Draft, problems: &mut Vec<Problem>) {
     let mut known = |kind: &'static str, name: &At<crate::values::Name>| {
         let declared = draft.declared.contains(&(kind.to_owned(), name.to_string()));

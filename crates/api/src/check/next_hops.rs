@@ -1,8 +1,8 @@
-//! Next hops of hosts: gateways and routes that Linux would refuse.
+//! Next hops of hosts: reports gateways and routes that Linux would refuse.
 //!
-//! Linux takes a next hop only if it can be reached without another one: over a subnet of an
-//! interface, or over an earlier route without a next hop. Routes are set in the order of the file,
-//! the gateways last.
+//! Linux accepts a next hop only if it can be reached without another next hop: over a subnet of an
+//! interface, or over an earlier route without a next hop. Routes are set in the order of the file;
+//! gateways come last.
 
 use std::net::IpAddr;
 
@@ -16,19 +16,20 @@ use crate::host::{Host, HostInterface, HostPlace, HostRoute};
 use crate::problem::Problem;
 use crate::source::{At, Place};
 
-/// Routes and gateways of every host.
+/// Checks routes and gateways of every host.
 pub(super) fn all(draft: &Draft, problems: &mut Vec<Problem>) {
     for (host, whole) in draft.documents.hosts.iter().zip(&draft.whole_hosts) {
         gateways(host, problems);
         host.routes.iter().for_each(|route| values(host, route, problems));
-        // Unreadable addresses may be those of the next hop's subnet.
+        // An unreadable address might be in the next hop's subnet.
         if *whole && !host.interfaces.0.iter().any(|(_, interface)| is_bare(interface)) {
             reachable(host, problems);
         }
     }
 }
 
-/// The same for hosts with generated addresses on some interfaces. All other checks have passed.
+/// The same check for hosts with generated addresses on some interfaces. All other checks have
+/// passed.
 pub(super) fn assigned(documents: &Documents, problems: &mut Vec<Problem>) {
     let says = |host: &Host| {
         let via = host.routes.iter().any(|route| route.via.is_some());
@@ -51,7 +52,7 @@ fn is_bare(interface: &HostInterface) -> bool {
     interface.link.is_some() && interface.addresses.is_empty()
 }
 
-/// At most one gateway of each family, and none that is on every link.
+/// A host may have one gateway of each family at most, and none that is reachable on every link.
 fn gateways(host: &Host, problems: &mut Vec<Problem>) {
     for (index, gateway) in host.gateway.iter().enumerate() {
         let mut before = host.gateway[..index].iter();
@@ -101,13 +102,13 @@ fn values(host: &Host, route: &At<HostRoute>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Next hops that Linux would not take. The addresses and routes of existing hosts are unknown
-/// here.
+/// Reports next hops that Linux would refuse. The addresses and routes of existing hosts are
+/// unknown here.
 fn reachable(host: &Host, problems: &mut Vec<Problem>) {
     if host.place() != HostPlace::Own {
         return;
     }
-    // Prefixes behind an interface without a next hop: subnets, and the routes before this one.
+    // Prefixes that an interface reaches without a next hop: subnets, and earlier routes.
     let mut direct: Vec<(&str, IpNet)> = Vec::new();
     for (name, interface) in &host.interfaces.0 {
         direct.extend(interface.addresses.iter().map(|own| (&***name, own.trunc())));
@@ -127,7 +128,7 @@ fn reachable(host: &Host, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The mistake of a next hop, through any interface or this one.
+/// The mistake of a next hop, through any interface or through this one.
 fn next_hop(
     host: &Host,
     via: &At<IpAddr>,
@@ -168,7 +169,7 @@ fn next_hop(
     })
 }
 
-/// A remedy for a next hop that no subnet has.
+/// A remedy for a next hop that is in no subnet.
 fn remedy(host: &Host, via: IpAddr, through: Option<&str>) -> String {
     let interfaces = host.interfaces.0.iter();
     let through_it = interfaces.filter(|(name, _)| through.is_none_or(|wanted| &***name == wanted));
@@ -188,7 +189,7 @@ fn remedy(host: &Host, via: IpAddr, through: Option<&str>) -> String {
     )
 }
 
-/// fe80::/10 (RFC 4291, section 2.5.6): on every interface's link.
+/// fe80::/10 (RFC 4291, section 2.5.6), which every interface's link has.
 fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(ip) if ip.is_unicast_link_local())
 }

@@ -1,4 +1,4 @@
-//! Machines of a cluster, and the objects that name one.
+//! Checks machines of a cluster, and the objects that name one.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,8 @@ use crate::problem::Problem;
 use crate::source::At;
 use crate::values::Name;
 
-/// Nodes have addresses of their own; `node` names one of them; a router's ports are on its node.
+/// Nodes must have different addresses, `node` must name one of them, and a router's ports must be
+/// on its node.
 pub(super) fn all(draft: &Draft, problems: &mut Vec<Problem>) {
     let documents = &draft.documents;
     let mut addresses = HashMap::new();
@@ -40,7 +41,7 @@ fn unknown(pin: &At<Name>, draft: &Draft) -> Option<Problem> {
     })
 }
 
-/// Routers and their ports, where both name a node.
+/// Checks routers and their ports, if both name a node.
 fn routers(documents: &Documents, problems: &mut Vec<Problem>) {
     let ports = documents.ports.iter().filter_map(|port| Some((&**port.name, port.node.as_ref()?)));
     let of_hosts = documents.hosts.iter().flat_map(|host| {

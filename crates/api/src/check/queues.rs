@@ -1,4 +1,4 @@
-//! Reservations and queues: guarantees that can be kept, numbers that are one of a kind.
+//! Checks reservations and queues: guarantees must be possible, and numbers unique.
 
 use std::collections::HashMap;
 
@@ -15,12 +15,12 @@ use crate::values::Rate;
 
 /// Queues of a slice have 16-bit numbers.
 const MOST_QUEUES: u32 = 65_535;
-/// Slower, and the receive programs' numbers would overflow.
+/// At a lower rate, the numbers of the receive programs would overflow.
 const LEAST_RATE_IN: Rate = Rate { bits_per_second: 8000 };
-/// A router's process takes 2 to 3 MB before it has a table.
+/// A router's process needs 2 to 3 MB before it has any table.
 const LEAST_MEMORY: Bytes = Bytes(4_000_000);
 
-/// Everything about reservations and queues.
+/// All checks of reservations and queues.
 pub(super) fn all(draft: &Draft, problems: &mut Vec<Problem>) {
     let documents = &draft.documents;
     for slice in &documents.slices {
@@ -53,7 +53,7 @@ fn at_least_one(what: &str, value: u32, place: Place, problems: &mut Vec<Problem
     }
 }
 
-/// A cap leaves room for the guarantees.
+/// A cap must leave room for the guarantees.
 fn cap(guarantee: Option<At<Rate>>, cap: Option<At<Rate>>, problems: &mut Vec<Problem>) {
     if let (Some(guarantee), Some(cap)) = (guarantee, cap)
         && cap.value < guarantee.value
@@ -112,7 +112,7 @@ fn routers_of<'d>(
     documents.routers.iter().filter(|router| router.slice.value == slice.name.value)
 }
 
-/// Pools of the slice's routers have no more slots than it may have.
+/// The pools of a slice's routers must not have more slots together than the slice may have.
 fn slots(slice: &Slice, documents: &Documents, problems: &mut Vec<Problem>) {
     let Some(most) = slice.reservation.as_ref().and_then(|own| own.slots) else { return };
     let mut left = most.value;
@@ -135,7 +135,7 @@ fn slots(slice: &Slice, documents: &Documents, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Numbers are one of a kind in the slice, and no more than it may have.
+/// Numbers of queues must be unique in the slice, and not more than it may have.
 fn numbers(slice: &Slice, documents: &Documents, problems: &mut Vec<Problem>) {
     let most = slice.reservation.as_ref().and_then(|reservation| reservation.queues);
     let mut seen = HashMap::new();
@@ -179,7 +179,7 @@ fn numbers(slice: &Slice, documents: &Documents, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The guarantees of a slice's queues on a port are part of the slice's.
+/// The guarantees of a slice's queues on a port must fit into the slice's guarantee.
 fn queues_fit(slice: &Slice, documents: &Documents, problems: &mut Vec<Problem>) {
     let reservation = slice.reservation.as_ref();
     let mut left: HashMap<&str, u64> = HashMap::new();
@@ -231,7 +231,7 @@ fn shown(bits_per_second: u64) -> Rate {
     Rate { bits_per_second }
 }
 
-/// The slices' guarantees fit the port.
+/// The slices' guarantees must fit into the port's rate.
 fn slices_fit(documents: &Documents, problems: &mut Vec<Problem>) {
     for (port, rate) in documents.port_rates() {
         let Some(rate) = rate else {
@@ -312,7 +312,7 @@ fn guarantees<'d>(
     })
 }
 
-/// Values of a queue, and values that only some policies have.
+/// Checks values of a queue, and values that only some policies have.
 fn values(number: u16, queue: &Queue, problems: &mut Vec<Problem>) {
     if let Some(weight) = queue.weight {
         at_least_one("a weight", weight.value.into(), weight.place, problems);

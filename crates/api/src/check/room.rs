@@ -1,4 +1,4 @@
-//! Room for queues: all queues of a port must fit into the switch's tree for it.
+//! Room for queues: all queues of a port must fit into the switch's tree for that port.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -15,7 +15,7 @@ use crate::source::Place;
 struct Count<'d> {
     slices: HashSet<&'d str>,
     nodes: u64,
-    /// The first of them that has no room.
+    /// The first object for which there is no room.
     first_beyond: Option<Place>,
 }
 
@@ -29,8 +29,8 @@ impl Count<'_> {
     }
 }
 
-/// Slices, routers and queues of each port are no more than the switch has nodes for. The switch
-/// would refuse all of the port's queues, and its interfaces would wait for ever.
+/// Checks that slices, routers and queues of each port do not exceed the switch's nodes. The switch
+/// would refuse all queues of the port, and its interfaces would wait forever.
 pub(super) fn queues(documents: &Documents, problems: &mut Vec<Problem>) {
     let mut ports: BTreeMap<&str, Count<'_>> = BTreeMap::new();
     for router in &documents.routers {
@@ -69,7 +69,7 @@ fn count<'d>(router: &'d Router, ports: &mut BTreeMap<&'d str, Count<'d>>) {
         if own.insert(port) {
             count.add(router.name.place);
         }
-        // An interface has its own queue 0, written or not.
+        // An interface always has its own queue 0, even if the document does not list it.
         count.add(name.place);
         numbered(interface).for_each(|place| count.add(place));
     }
@@ -86,9 +86,9 @@ mod tests {
     use super::*;
     use crate::{Source, parse};
 
-    /// A port's nodes: the scheduler, and for each slice one node for itself, a router, an
-    /// interface's own queue and the given number of other queues. A queue 0 is the interface's
-    /// own.
+    /// Makes documents in which a port has these nodes: the scheduler, and for each slice one node
+    /// for itself, a router, an interface's own queue, and the given number of other queues. Queue
+    /// 0 is the interface's own.
     fn problems(queues: &[u32]) -> Vec<String> {
         let mut text = "kind: port\nname: p\ndevice: d\n".to_owned();
         for (index, queues) in queues.iter().enumerate() {
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_port_has_room_for_so_many_and_not_one_more() {
-        // Three slices with three nodes each beside their queues, and the scheduler.
+        // Three slices with three nodes each in addition to their queues, and the scheduler.
         let queues = PORT_NODES - 10;
         let [first, second] = [65_535, 65_535];
         let last = queues - first - second;

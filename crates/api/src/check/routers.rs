@@ -1,4 +1,4 @@
-//! Values of ports and routers: ranges, addresses, matches.
+//! Checks values of ports and routers: ranges, addresses, matches.
 
 use std::net::IpAddr;
 
@@ -14,17 +14,17 @@ use crate::problem::Problem;
 use crate::router::{Router, SlotBytes};
 use crate::source::At;
 
-/// RFC 791: every link carries 68 bytes.
+/// RFC 791: every link can carry 68 bytes.
 const LEAST_MTU: u32 = 68;
 /// RFC 8200, section 5.
 const LEAST_IPV6_MTU: u32 = 1280;
-/// The largest jumbo frames that network cards agree on.
+/// The largest size of jumbo frames that network cards have in common.
 const MOST_MTU: u32 = 9216;
 /// Ethernet header and one VLAN tag.
 const FRAME_BYTES: u32 = 18;
-/// Fewer could not hold one batch each for receive and transmit.
+/// With fewer slots, the pool could not hold a batch for receive and one for transmit.
 const LEAST_SLOTS: u32 = 64;
-/// RFC 3032: labels below have fixed meanings.
+/// RFC 3032: lower labels have fixed meanings.
 const LEAST_LABEL: u32 = 16;
 
 /// Ranges of a port.
@@ -48,7 +48,7 @@ pub(super) fn linux_device(device: &At<String>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Ranges and addresses of a router.
+/// Checks ranges and addresses of a router.
 pub(super) fn values(router: &Router, documents: &Documents, problems: &mut Vec<Problem>) {
     if let Some((name, _)) = router.interfaces.0.get(MAX_INTERFACES as usize) {
         let count = router.interfaces.0.len();
@@ -99,7 +99,7 @@ pub(super) fn values(router: &Router, documents: &Documents, problems: &mut Vec<
     }
 }
 
-/// A router that has a grant can use it.
+/// Checks that a router can use its grants.
 fn grants(router: &Router, problems: &mut Vec<Problem>) {
     let Some(first) = router.grants.first() else { return };
     let fast_path = &router.fast_path;
@@ -117,7 +117,7 @@ fn grants(router: &Router, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The needs of a fast path from its router.
+/// Checks the settings that a fast path needs from its router.
 pub(super) fn fast_path(router: &Router, problems: &mut Vec<Problem>) {
     grants(router, problems);
     let fast_path = &router.fast_path;
@@ -139,8 +139,8 @@ pub(super) fn fast_path(router: &Router, problems: &mut Vec<Problem>) {
             }
         }
         Some(Choice::Bridge) => {
-            // The interface gets packets of other stations: with an address of its own it would
-            // lose all.
+            // The interface gets packets of other stations. With an address of its own it would
+            // lose all of them.
             let own = interfaces.iter().filter(|(_, interface)| {
                 let any = matches!(interface.selector(), Selector::All | Selector::Vxlan(_));
                 interface.port.is_some() && !any
@@ -181,8 +181,8 @@ pub(super) fn addressed(router: &Router, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Settings that would be accepted without effect: links and the inside of tunnels are not checked
-/// when packets leave, and a tunnel's outer headers carry no VLAN tag.
+/// Reports settings that would have no effect. Packets to links and into tunnels are not checked
+/// when they leave, and a tunnel's outer headers carry no VLAN tag.
 fn unchecked(interface: &Interface, problems: &mut Vec<Problem>) {
     let tunnel = matches!(interface.selector(), Selector::Vxlan(_));
     let way = match (tunnel, &interface.link) {
@@ -317,7 +317,7 @@ fn selector(interface: &Interface, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The needs of a slow path, and the settings that need one.
+/// Checks the settings that a slow path needs, and the settings that need a slow path.
 pub(super) fn slow_path(router: &Router, problems: &mut Vec<Problem>) {
     if let (Some(kernel), None) = (router.fast_path.kernel_routes, &router.slow_path) {
         problems.push(

@@ -1,4 +1,4 @@
-//! Routes and neighbours: next hops that can be reached, and one of each.
+//! Checks routes and neighbours: next hops must be reachable, and each must be unique.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use crate::problem::Problem;
 use crate::router::Router;
 use crate::source::{At, Place};
 
-/// Routes and neighbours of the built-in router.
+/// Checks routes and neighbours of the built-in router.
 pub(super) fn all(router: &Router, problems: &mut Vec<Problem>) {
     let unknown = |name: &At<crate::values::InterfaceName>| {
         let names: Vec<&str> = router.interfaces.0.iter().map(|(name, _)| &***name).collect();
@@ -77,7 +77,8 @@ pub(super) fn all(router: &Router, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Reports several routes to one prefix, as only one can apply, and neighbours with one address.
+/// Reports several routes to one prefix, because only one could apply, and several neighbours with
+/// one address.
 fn twice(router: &Router, problems: &mut Vec<Problem>) {
     let mut routes = HashMap::new();
     for route in &router.fast_path.routes {
@@ -103,7 +104,7 @@ fn twice(router: &Router, problems: &mut Vec<Problem>) {
     }
 }
 
-/// A next hop is another station: not the router itself, nor a whole subnet.
+/// A next hop must be another station, not the router itself or a whole subnet.
 fn next_hop(via: &At<IpAddr>, router: &Router, problems: &mut Vec<Problem>) {
     let interfaces = router.interfaces.0.iter();
     for address in interfaces.flat_map(|(_, interface)| &interface.addresses) {
@@ -126,7 +127,7 @@ fn next_hop(via: &At<IpAddr>, router: &Router, problems: &mut Vec<Problem>) {
     }
 }
 
-/// fe80::/10 (RFC 4291, section 2.5.6): on every interface's link.
+/// fe80::/10 (RFC 4291, section 2.5.6), which every interface's link has.
 fn link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(ip) if ip.is_unicast_link_local())
 }

@@ -1,4 +1,4 @@
-//! Links: their documents, and their ends.
+//! Checks links: their documents, and their ends.
 
 use super::attachments::Ends;
 use crate::decode::nearest;
@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use crate::router::Router;
 use crate::source::At;
 
-/// A link's fields must fit together and to its ends.
+/// A link's fields must be consistent with each other and with its ends.
 pub(super) fn link(link: &Link, draft: &Draft, ends: &Ends<'_>, problems: &mut Vec<Problem>) {
     let directions = [link.a_to_b.as_ref(), link.b_to_a.as_ref()];
     line(&link.both, &Line::default(), problems);
@@ -33,7 +33,7 @@ pub(super) fn link(link: &Link, draft: &Draft, ends: &Ends<'_>, problems: &mut V
     }
 }
 
-/// The mistake of the end that `a` names.
+/// Checks the end that `a` names.
 fn end_a(link: &Link, a: &At<String>, ends: &[End<'_>], documents: &Documents) -> Option<Problem> {
     let names: Vec<String> = ends.iter().map(|end| end.owner.name()).collect();
     if !names.contains(&a.value) {

@@ -75,7 +75,7 @@ fn values(tunnel: &LinkTunnel, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The mistake of an address that is not a node's.
+/// A mistake if an address is not a node's.
 fn no_node(address: &At<IpAddr>) -> Option<Problem> {
     let problem =
         || Problem::new(address.place, format!("a tunnel cannot end at {}", address.value));
@@ -94,9 +94,9 @@ fn no_node(address: &At<IpAddr>) -> Option<Problem> {
     })
 }
 
-/// Exactly one interface of this node is on the link, and the switch forwards its frames.
+/// Exactly one interface of this node must be on the link, and the switch must forward its frames.
 fn one_end(link: &Link, tunnel: &LinkTunnel, ends: &Ends<'_>, problems: &mut Vec<Problem>) {
-    // A link without ends is reported elsewhere, and so is one with three.
+    // A link without ends, or with three, is reported elsewhere.
     let Some(ends) = ends.get(&**link.name) else { return };
     if let [first, second] = ends.as_slice() {
         let message = format!("both ends of link {:?} are here, and it has a tunnel", &**link.name);

@@ -11,7 +11,7 @@ use crate::problem::Problem;
 use crate::tree::{Node, Value};
 use crate::values::Mac;
 
-/// The message for an empty action, or one with only a misspelt field.
+/// The message for an empty action, or an action with only a misspelt field.
 const NOTHING: &str = "an action in braces does something";
 const COUNT: &str = "a rule that only counts says `action: count`";
 
@@ -25,24 +25,24 @@ table! {
     pub struct Action {
         /// Drop it.
         pub drop: bool,
-        /// Give it to the router's own Linux.
+        /// Give the packet to the router's own Linux.
         pub slow_path: bool,
-        /// Number of the slice's queue for it.
+        /// Put the packet into the slice's queue of this number.
         pub queue: Option<u16>,
-        /// Send it by this interface of the same router.
+        /// Send the packet by this interface of the same router.
         pub interface: Option<InterfaceOf>,
-        /// Its new destination Ethernet address. Default: unchanged.
+        /// The packet's new destination Ethernet address. Default: unchanged.
         pub destination_mac: Option<Mac>,
         /// Its new DSCP.
         pub dscp: Option<Dscp>,
-        /// `ce`: congestion experienced, if its ends support ECN.
+        /// `ce`: mark the packet as having experienced congestion, if its ends support ECN.
         pub ecn: Option<Ecn>,
         /// Send a copy by this interface of the same router.
         pub mirror: Option<InterfaceOf>,
-        /// Return it to its sender, with the `result`; for rules with a `key`.
+        /// Return the packet to its sender, with the `result`; for rules with a `key`.
         pub back: bool,
-        /// Up to 16 bytes, as hexadecimal digits, for the next router that gets it: over a link, or
-        /// the sender with `back`; for rules with a `key`.
+        /// Up to 16 bytes, as hexadecimal digits, for the next router that gets the packet: the
+        /// router behind the link, or the sender with `back`. For rules with a `key`.
         pub result: Option<RuleResult>,
     }
 }
@@ -63,7 +63,7 @@ pub(super) enum Word {
     Count,
     /// Drop it.
     Drop,
-    /// Give it to the router's own Linux.
+    /// Give the packet to the router's own Linux.
     SlowPath,
 }
 

@@ -31,7 +31,7 @@ fn wrong(
 }
 
 impl Rule {
-    /// Whether a packet can match it at all.
+    /// Whether the rule can match any packet.
     ///
     /// # Errors
     /// The impossible part.

@@ -1,4 +1,4 @@
-//! Keys of routers' own making, and the rules' results: bytes as hexadecimal digits.
+//! Keys that routers write themselves, and results of rules: bytes as hexadecimal digits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,8 +15,8 @@ pub const MOST_KEY_BYTES: usize = 40;
 /// Bytes that a result may have.
 pub const MOST_RESULT_BYTES: usize = 16;
 
-/// The value of a router's own key: hexadecimal digits from its first byte on, `?` for any digit,
-/// and after `%` a mask for single bits. The rest of the key may be anything.
+/// A value of a key that a router writes itself: hexadecimal digits from its first byte on, `?` for
+/// any digit, and after `%` a mask for single bits. The rest of the key may have any value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(inline, with = "String")]
@@ -33,7 +33,7 @@ pub struct OwnKey {
 #[schemars(inline, with = "String")]
 pub struct RuleResult(pub Box<[u8]>);
 
-/// Values and masks of digits, `?` being any, without blanks.
+/// Values and masks of digits, without blanks; `?` matches any digit.
 fn digits(text: &str, most: usize) -> Result<Vec<(u8, u8)>, String> {
     let digit = |c: char| match c {
         '?' => Ok((0, 0)),

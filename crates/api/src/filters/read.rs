@@ -25,7 +25,7 @@ impl Decode for Rule {
 }
 
 impl Rule {
-    /// Rules written as YAML, one a line, with or without braces; `file` is the text's name in
+    /// Reads rules from YAML, one a line, with or without braces; `file` is the text's name in
     /// messages.
     ///
     /// # Errors

@@ -10,12 +10,12 @@ use super::table::table;
 use super::words::{Dscp, InterfaceOf, Ports, Protocol, TcpFlags};
 
 table! {
-    /// A rule: a packet matches if all its fields do. Of matching rules with the same priority, any
-    /// may apply.
+    /// A rule: a packet matches if it matches all fields. If several matching rules have the same
+    /// priority, any of them may apply.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     pub struct Rule {
-        /// Higher applies first. Default: 0.
+        /// The rule's priority: a higher one applies first. Default: 0.
         pub priority: u32,
         /// Source addresses.
         #[schemars(with = "Option<String>")]
@@ -23,22 +23,22 @@ table! {
         /// Destination addresses.
         #[schemars(with = "Option<String>")]
         pub destination: Option<IpNet>,
-        /// Protocol in IP: `tcp`, `udp`, `icmp`, or a number.
+        /// Protocol of the IP packet: `tcp`, `udp`, `icmp`, or a number.
         pub protocol: Option<Protocol>,
         /// Source ports: `53` or `1024-65535`.
         pub source_port: Option<Ports>,
         /// Destination ports: `443` or `6000-6063`.
         pub destination_port: Option<Ports>,
-        /// Flags of TCP that are set and that are not: `+syn-ack`.
+        /// TCP flags that must be set, and flags that must not: `+syn-ack`.
         pub tcp_flags: Option<TcpFlags>,
         /// Differentiated services code point: `ef`, `af21`, or a number.
         pub dscp: Option<Dscp>,
-        /// Whether it is a fragment other than the first, which has no ports.
+        /// Whether the packet is a fragment other than the first, which has no ports.
         pub later_fragment: Option<bool>,
-        /// The interface that sends it: `ROUTER.INTERFACE`.
+        /// The interface that sends the packet: `ROUTER.INTERFACE`.
         pub interface: Option<InterfaceOf>,
-        /// In place of a packet's fields: the key that a router's fast path has written for the
-        /// packet. In quotes, hexadecimal digits from its first byte on, `?` for any digit; a mask
+        /// In place of other fields: the key that a router's fast path has written for the packet.
+        /// It is in quotes: hexadecimal digits from its first byte on, `?` for any digit; a mask
         /// may follow after `%`.
         pub key: Option<OwnKey>,
         required {

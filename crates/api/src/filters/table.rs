@@ -1,5 +1,4 @@
-//! Fields that may all be left out, each written once: for the type, its JSON, its schema and its
-//! reader.
+//! Optional fields, each written once: for the type, its JSON, its schema and its reader.
 
 use crate::decode::{Decode, Fields};
 
@@ -32,7 +31,7 @@ impl<T: Decode + PartialEq> Field for Option<T> {
     }
 }
 
-/// Defines a type of such fields, whose function `take` reads all of them; a required field may
+/// Defines a type with such fields. Its function `take` reads all of them; a required field may
 /// follow.
 macro_rules! table {
     (
@@ -59,7 +58,7 @@ macro_rules! table {
         }
 
         impl $name {
-            /// Reads every field; mistakes are in the context.
+            /// Reads every field; mistakes go into the context.
             pub(super) fn take(fields: &mut crate::decode::Fields<'_, '_>) -> Self {
                 Self {
                     $($field: crate::filters::table::Field::take(fields, stringify!($field)),)*

@@ -133,7 +133,8 @@ impl fmt::Display for Ports {
     }
 }
 
-/// Code points with names that are no class selector or assured forwarding (RFC 3246, 5865, 8622).
+/// Named code points that are neither class selectors nor assured forwarding (RFC 3246, 5865,
+/// 8622).
 const DSCPS: [(&str, u8); 4] = [("default", 0), ("ef", 46), ("va", 44), ("le", 1)];
 
 impl FromStr for Dscp {
@@ -272,7 +273,7 @@ written! {
 mod tests {
     use super::*;
 
-    /// A value that is read, written again.
+    /// Reads a value, and writes it again.
     fn again<T: FromStr<Err = String> + fmt::Display>(text: &str) -> Result<String, String> {
         text.parse::<T>().map(|value| value.to_string())
     }

@@ -1,4 +1,5 @@
-//! Problems for users without the necessary rights. None names objects that the user may not see.
+//! Problems for users without the necessary rights. No problem names objects that the user may not
+//! see.
 
 use crate::allow::Allow;
 use crate::bundle::Key;
@@ -37,7 +38,7 @@ pub(super) fn admins(place: Place, what: &str) -> Problem {
         .label("not yours to change")
 }
 
-/// A slice on which the role does not suffice.
+/// A slice on which the user's role is not sufficient.
 pub(super) fn too_low(place: Place, slice: &str, role: Option<Role>) -> Problem {
     let problem = match role {
         Some(role) => {

@@ -61,7 +61,7 @@ fn a_user_sees_its_slices_and_what_is_at_their_ends() {
     assert!(Bundle::default().merge(&visible).is_ok());
 }
 
-/// The verdict on an owner's text: refused fields, and names that are taken.
+/// The verdict on an owner's text: refused fields, and names that belong to others.
 fn verdict(text: &str, role: Role) -> String {
     let stored = documents(NODE, &[]);
     let roles = roles(role);

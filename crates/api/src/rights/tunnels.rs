@@ -10,14 +10,13 @@ use crate::documents::Documents;
 use crate::problem::Problem;
 
 impl Rights<'_> {
-    /// Whether the user may remove a stored link, with respect to its tunnel.
+    /// Whether the user may remove a stored link, as far as its tunnel is concerned.
     pub(super) fn may_cut(&self, link: &str) -> bool {
         let stored = self.stored.links.iter().find(|stored| **stored.name == *link);
         stored.is_none_or(|link| link.tunnel.is_none()) || self.any_allows(Allow::Tunnel)
     }
 
-    /// A problem for each tunnel that differs from the stored one without the permission of an
-    /// owned slice.
+    /// A problem for each tunnel that differs from the stored one, if no owned slice allows that.
     pub(super) fn tunnels_refused(
         &self,
         new: &Documents,

@@ -1,4 +1,4 @@
-//! Makes examples with one mistake each, always the same ones.
+//! Makes variants of examples with one mistake each; they are the same in every run.
 
 use std::fs;
 use std::path::Path;
@@ -10,11 +10,11 @@ pub(crate) struct Mutant {
     pub(crate) what: String,
     /// Its new form.
     pub(crate) text: String,
-    /// Whether it must be invalid. Others may be valid by chance.
+    /// Whether the text must be invalid. Other texts may be valid by chance.
     pub(crate) wrong: bool,
 }
 
-/// Numbers that look random (splitmix64, Steele, Lea and Flood 2014).
+/// Pseudo-random numbers (splitmix64, Steele, Lea and Flood 2014).
 struct Random(u64);
 
 impl Random {
@@ -54,7 +54,7 @@ pub(crate) fn examples(folder: &Path) -> Vec<(String, String)> {
     paths.iter().map(read).collect()
 }
 
-/// Wrong values for each field. None of them is ever right.
+/// Wrong values for each field. None of them is ever valid.
 const VALUES: &[(&str, &[&str])] = &[
     ("kind", &["prot", "[]", "7", "Router", "~", "\"\""]),
     (
@@ -140,7 +140,7 @@ fn fields(text: &str) -> Vec<(std::ops::Range<usize>, String)> {
             _ => false,
         });
         let end = rest.map_or(text.len(), |(end, _)| start + end);
-        // A value that continues in the next lines is no value of one line.
+        // If a value continues on the next lines, it cannot be replaced within one line.
         if !text[start..end].starts_with('|') {
             found.push((start..end, name.to_owned()));
         }
@@ -148,7 +148,7 @@ fn fields(text: &str) -> Vec<(std::ops::Range<usize>, String)> {
     found
 }
 
-/// One mutant of each kind that fits; `round` counts through the possible places.
+/// Makes one mutant of each possible kind; `round` counts through the possible places.
 fn mutate(name: &str, text: &str, random: &mut Random, mutants: &mut Vec<Mutant>) {
     let mut add = |what: String, text: String, wrong: bool| {
         mutants.push(Mutant { what: format!("{name}: {what}"), text, wrong });
@@ -203,12 +203,12 @@ fn mutate(name: &str, text: &str, random: &mut Random, mutants: &mut Vec<Mutant>
         let (range, field) = random.of(&fields).clone();
         let Some((_, values)) = VALUES.iter().find(|(name, _)| *name == field) else { continue };
         let value = random.of(values);
-        // A key that is a name chosen by the user may be valid by chance.
+        // Users choose this key as a name, so it may be valid by chance.
         add(format!("{field} is {value}"), replaced(range, value), false);
     }
 }
 
-/// So many different mutants of the examples in `folder`, and files that are no
+/// Makes this number of different mutants of the examples in `folder`, and files that are no
 /// configurations at all.
 pub(crate) fn mutants(folder: &Path, count: usize) -> Vec<Mutant> {
     let mut random = Random(3);
@@ -225,7 +225,7 @@ pub(crate) fn mutants(folder: &Path, count: usize) -> Vec<Mutant> {
     mutants
 }
 
-/// Files that try to exhaust memory or time, and files that are not YAML.
+/// Files that could exhaust memory or time, and files that are not YAML.
 fn bombs() -> Vec<Mutant> {
     let laughs = (0..30).fold("a0: &a0 [x, x]\n".to_owned(), |text, i| {
         format!("{text}a{}: &a{} [*a{i}, *a{i}, *a{i}, *a{i}, *a{i}, *a{i}]\n", i + 1, i + 1)

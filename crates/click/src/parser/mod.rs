@@ -1,4 +1,4 @@
-//! Tokens to statements, going on after errors so that all are found.
+//! Turns tokens into statements, and continues after errors so that all are found.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::lexer::{Config, Kind, Lexer, Token};
 use crate::source::{Landmark, Source, Span};
 
-/// Nesting of compounds and groups, as deep as Click allows it.
+/// Deepest nesting of compounds and groups, as in Click.
 const MAX_DEPTH: usize = 50;
 /// The scope of the statements being read.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -111,8 +111,8 @@ impl Parser {
         let open = self.lexer.here();
         let config = self.lexer.config(&mut self.errors);
         if !self.accept(Kind::Char(')')) {
-            // Everything to the end of the file was read as arguments: the place of the unclosed
-            // parenthesis is more useful than the end.
+            // The rest of the file was read as arguments: the place of the unclosed parenthesis is
+            // more useful than the end.
             let start = open.span.start.saturating_sub(1);
             let first = open.source.text().get(start..).unwrap_or_default();
             let line = first.find(['\n', '\r']).unwrap_or(first.len());
@@ -128,8 +128,7 @@ impl Parser {
     /// Reads statements to the end of the block. Returns the token that ended it.
     fn statements(&mut self, block: Block) -> (Vec<Statement>, Token) {
         let mut statements = Vec::new();
-        // Whether a chain that starts with a bare arrow cannot be mistaken for the continuation of
-        // the former one.
+        // Whether a chain that starts with an arrow cannot be the continuation of the previous one.
         let mut clear_start = true;
         loop {
             match self.peek() {
@@ -225,8 +224,7 @@ impl Parser {
         }
     }
 
-    /// `::`, `...` and variables cannot start a statement; reading them again would
-    /// report them twice.
+    /// These tokens cannot start a statement; reading them again would report them twice.
     fn unread_unless_stuck(&mut self, token: Token) {
         if !matches!(token.kind, Kind::Colons | Kind::Dots | Kind::Variable) {
             self.unread(token);
@@ -324,7 +322,8 @@ impl Parser {
                 self.syntax_error(&token);
                 self.unread(token);
             }
-            // The arrow that starts a chain stays, unless the chain would start with it again.
+            // An arrow that starts the chain is consumed, unless the chain would start with it
+            // again.
             _ if opens && index == 0 && !matches!(token.kind, Kind::Arrow | Kind::ManyArrow) => {
                 self.unread(token);
             }
@@ -364,13 +363,13 @@ impl Parser {
         Some(result)
     }
 
-    /// Skips the rest of the file: text after too deep a nesting cannot be parsed.
+    /// Skips the rest of the file: text that is nested too deeply cannot be parsed.
     fn skip_rest(&mut self) {
         while self.next().kind != Kind::End {}
     }
 }
 
-/// Whether a connection ends in one `output`.
+/// Whether a connection ends in a single `output`.
 fn ends_with_output(stages: &[Stage]) -> bool {
     let Some(stage) = stages.last() else {
         return false;

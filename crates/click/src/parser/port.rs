@@ -4,13 +4,13 @@ use super::Parser;
 use crate::ast::Ports;
 use crate::lexer::{Kind, Token};
 
-/// Largest port number, and most ports that one file may list: only in port lists a short text can
+/// Largest port number, and most ports that one file may list. Only in port lists can a short text
 /// require much memory.
 const MAX_PORT: u32 = 0xffff;
 const MAX_LISTED_PORTS: usize = 1 << 20;
 
 impl Parser {
-    /// Reads `[0, 2-4]`, if there is one.
+    /// Reads a list like `[0, 2-4]`, if there is one.
     pub(super) fn ports(&mut self) -> Ports {
         let mut ports = Ports::default();
         if !self.accept(Kind::Char('[')) {

@@ -1,5 +1,5 @@
-//! Resolves names: statements to definitions. Scopes are lexical and names are visible only after
-//! their declaration, so one pass is enough.
+//! Resolves names: turns statements into definitions. Scopes are lexical and names are visible only
+//! after their declaration, so one pass is enough.
 
 mod parameter;
 mod statement;
@@ -21,7 +21,7 @@ use crate::text::split_arguments;
 
 /// Most connections of one configuration, written or expanded.
 pub(crate) const MAX_LINKS: usize = 1 << 20;
-/// Errors that get a hint: each compares a name with every other.
+/// Most errors that get a hint: each compares a name with all others.
 const MAX_HINTS: usize = 20;
 /// Finds a library: its name becomes the name of a file and its text.
 pub type LibraryLoader<'a> = dyn Fn(&str) -> Option<(String, String)> + 'a;
@@ -42,7 +42,7 @@ struct Resolver<'a> {
     libraries: Vec<String>,
     /// Class names by scope, the innermost last.
     scopes: Vec<HashMap<String, ClassRef>>,
-    /// The definition that is being read is last, after those that contain it.
+    /// Definitions that are being read; the innermost is last.
     open: Vec<Definition>,
     program: Program,
     links: usize,
@@ -59,7 +59,7 @@ struct Resolved {
 /// A node of a stage that is being resolved.
 struct Pending {
     name: String,
-    /// The class, if the name is a class.
+    /// The class, if the name names a class.
     own: Option<ClassRef>,
     /// The class after `::`.
     declared: Option<ClassRef>,
@@ -124,7 +124,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The class of that name, with an error if there is none.
+    /// The class of this name; reports an error if it does not exist.
     fn require_class(&mut self, name: &str, at: &Landmark) -> ClassRef {
         if let Some(class) = self.lookup(name) {
             return class;
@@ -417,7 +417,7 @@ impl Resolver<'_> {
     }
 }
 
-/// `a, b, c :: Class(config)` alone in a statement declares all three.
+/// The statement `a, b, c :: Class(config)` declares all three.
 fn spread_declaration(stage: &Stage, nodes: &mut [Pending]) {
     let alone = stage.arrow.is_none() && !stage.followed;
     let plain = nodes.iter().all(|n| n.inputs.is_absent() && n.outputs.is_absent() && !n.implicit);

@@ -6,7 +6,7 @@ use crate::definition::Definition;
 use crate::diagnostic::Diagnostic;
 use crate::text::leading_keyword;
 
-/// Parameters of one compound element.
+/// Most parameters of one compound element.
 const MAX_PARAMETERS: usize = 256;
 
 impl Resolver<'_> {

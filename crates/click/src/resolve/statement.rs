@@ -8,7 +8,7 @@ use crate::quote::unquote_text;
 use crate::source::{Landmark, Source};
 use crate::text::{split_arguments, split_words};
 
-/// Libraries that one configuration may require.
+/// Most libraries that one configuration may require.
 const MAX_LIBRARIES: usize = 256;
 
 impl Resolver<'_> {

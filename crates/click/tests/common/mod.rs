@@ -1,4 +1,4 @@
-//! A class table like that of user-level Click, as far as the tests use it.
+//! A class table like that of user-level Click, with the classes that the tests use.
 
 use europa_click::{ClassTable, Shape};
 

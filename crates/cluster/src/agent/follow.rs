@@ -1,4 +1,4 @@
-//! The node follows the cluster: its part is computed and applied.
+//! Makes the node follow the cluster: computes its part, and applies it.
 
 use std::fs;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::part::{Part, part};
 use crate::store::State;
 use crate::whole::Whole;
 
-/// The facts about the node and the cluster; outlives sessions.
+/// The known state of the node and the cluster; it outlives sessions.
 #[derive(Debug)]
 pub(super) struct Follower {
     settings: Settings,
@@ -24,18 +24,18 @@ pub(super) struct Follower {
     pub(super) state: Arc<State>,
     /// The part that was computed last, and the revision of its head.
     computed: Option<(i64, Arc<Own>)>,
-    /// The part that the node runs, and marks that change with it.
+    /// The part that the node runs, and marks by which a change of the node is noticed.
     applied: Option<(Arc<Own>, Marks)>,
 }
 
-/// A node's part of a state, and all of the state.
+/// A node's part of a state, and the whole state.
 #[derive(Debug)]
 struct Own {
     part: Part,
     whole: Whole,
 }
 
-/// A node's start and the revision of its documents.
+/// A node's start time and the revision of its documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Marks {
     since: String,
@@ -53,9 +53,10 @@ impl Follower {
         }
     }
 
-    /// Refuses a node with documents of its own, as the cluster's documents would replace them.
+    /// Refuses a node with documents of its own, because the cluster's documents would replace
+    /// them.
     pub(super) async fn join(&mut self) -> Result<()> {
-        // A note of another cluster does not count.
+        // A note that names another cluster does not count.
         let noted = fs::read_to_string(&self.settings.note).unwrap_or_default();
         if noted.trim() == self.settings.access.cluster {
             return Ok(());
@@ -92,19 +93,20 @@ impl Follower {
         Ok(own)
     }
 
-    /// Planned moves after change `passed`, if the node would change its objects now.
+    /// Planned moves in changes after `passed`, if the node would change its objects now.
     pub(super) async fn pending(&mut self, passed: u64) -> Result<Vec<Pending>> {
         let own = self.own().await?;
         match &self.applied {
             Some((applied, _)) if applied.part != own.part => {
                 Ok(pending(&own.whole.places, passed))
             }
-            // The first part since the agent's start may end copies of objects that run elsewhere.
+            // The first part since the agent's start may end copies of objects that now run
+            // elsewhere.
             _ => Ok(Vec::new()),
         }
     }
 
-    /// Has the node run its part of the present state; nothing if it does already.
+    /// Makes the node run its part of the present state; does nothing if it already runs it.
     pub(super) async fn follow(&mut self) -> Result<()> {
         if self.state.head.sequence == 0 {
             return Ok(());
@@ -135,8 +137,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Ends routers and hosts that the node runs and that are on another node now. For a node that
-    /// cannot run its part as a whole.
+    /// Ends routers and hosts that the node runs but that belong to another node now. It is for a
+    /// node that cannot run its whole part.
     pub(super) async fn end_copies(&mut self) -> Result<()> {
         let own = self.own().await?;
         let (client, name) = (self.client.clone(), self.settings.name.clone());
@@ -152,7 +154,7 @@ impl Follower {
                         client.delete::<Applied>(&format!("/v1/{kind}s/{}", path.join("/")));
                     match ended {
                         Ok(_) => tracing::info!("ended a copy of {key}, which is on another node"),
-                        // Its links have an old epoch, so no peer accepts its packets.
+                        // Links of the copy have an old epoch, so no peer accepts their packets.
                         Err(error) => tracing::warn!("a copy of {key} goes on: {error}"),
                     }
                 }
@@ -162,7 +164,7 @@ impl Follower {
         .await
     }
 
-    /// Why the node cannot run its part of a state, if it cannot.
+    /// The reason why the node cannot run its part of a state; `None` if it can.
     pub(super) async fn check(&self, state: State) -> Result<Option<String>> {
         let own = own_part(Arc::new(state), self.settings.name.clone()).await?.part;
         if self.applied.as_ref().is_some_and(|(applied, _)| applied.part == own) {
@@ -183,7 +185,7 @@ impl Follower {
     }
 }
 
-/// The node's refusal, with its mistakes.
+/// The node's refusal as text, with the mistakes that it names.
 fn told(error: &ClientError) -> String {
     error.to_string()
 }

@@ -1,4 +1,4 @@
-//! The leader's guard: it starts routers of nodes without a lease on other nodes.
+//! The leader's guard: it starts the routers of nodes without a lease on other nodes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_secs(10);
 /// Time before a takeover that failed is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Guards while this node leads; returns with the first error.
+/// Guards while this node leads; returns at the first error.
 pub(super) async fn run(etcd: &Etcd, mut leads: watch::Receiver<Option<Compare>>) -> Result<()> {
     loop {
         let now = leads.borrow_and_update().clone();
@@ -50,7 +50,7 @@ async fn lead(
         loop {
             tokio::select! {
                 changed = leads.changed() => {
-                    // Without a sender, the session is about to end.
+                    // If the sender is gone, the session is about to end.
                     return changed.map_err(|_| ClusterError::Outdated);
                 }
                 told = watch.message() => {
@@ -71,7 +71,7 @@ async fn lead(
     }
 }
 
-/// Whether a node has taken or lost its lease; other events are reports.
+/// Whether a node has taken or lost its lease; other events are only reports.
 fn comes_or_goes(told: &WatchResponse) -> bool {
     told.events().iter().any(|event| {
         let is_new = event.kv().is_some_and(|kv| kv.version() == 1);
@@ -91,7 +91,7 @@ struct Work<'e> {
 }
 
 impl Work<'_> {
-    /// Takes a look, and acts. Returns when to look again at the latest.
+    /// Checks the nodes, and acts. Returns the latest time for the next check.
     async fn look(&mut self) -> Result<Instant> {
         let term = self.etcd.term().await?;
         self.known = State::read(self.etcd, &self.known).await?;
@@ -150,7 +150,7 @@ impl Work<'_> {
         }
     }
 
-    /// Cordons nodes whose lease ends again and again.
+    /// Cordons nodes whose leases end repeatedly.
     async fn cordon(&mut self, present: &BTreeSet<String>) -> Result<()> {
         let cordons = decided_cordons(&self.known)?;
         let failing: Vec<String> = self

@@ -1,7 +1,7 @@
-//! Whether a node waits before it follows a change with planned moves. Pure.
+//! Decides whether a node waits before it follows a change with planned moves. Pure.
 //!
-//! The new node of an object starts it first. Then the other nodes turn their links to that one, all
-//! at about the same time. The old node ends the object last, so that packets pass until then.
+//! The new node of an object starts it first. Then the other nodes change their links to the new
+//! node, all at about the same time. The old node ends the object last, so packets pass until then.
 
 use std::collections::BTreeMap;
 
@@ -27,8 +27,8 @@ pub(super) fn pending(places: &Places, passed: u64) -> Vec<Pending> {
 
 /// Whether a node must wait for other nodes.
 pub(super) fn holds(node: &str, pending: &[Pending], members: &BTreeMap<String, Member>) -> bool {
-    // The new node of one object does not wait for the new node of another, which could wait for it
-    // in turn.
+    // The new node of one object does not wait for the new node of another: that one could wait for
+    // it in turn.
     if pending.iter().any(|one| one.to == node) {
         return false;
     }

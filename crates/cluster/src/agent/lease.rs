@@ -1,4 +1,4 @@
-//! A node's lease: a failure detector, and nothing else.
+//! A node's lease. It only detects failures.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::member::{LEADER, Member, node_key};
 use crate::store::{parse, text};
 use crate::takeover::LEASE;
 
-/// Seconds of a lease without renewal.
+/// Seconds for which a lease lasts without renewal.
 const SECONDS: i64 = LEASE.as_secs() as i64;
 /// Time between two renewals.
 const RENEW: Duration = Duration::from_millis(1500);
@@ -71,7 +71,7 @@ impl Lease {
                         other.at
                     )));
                 }
-                // The lease of an agent that was killed ends soon.
+                // The other agent may have been killed; its lease then ends soon.
                 Some(_) => sleep(RENEW).await,
                 None => {
                     let put = TxnOp::put(etcd.key(&key), text(member)?, self.options());
@@ -91,7 +91,7 @@ impl Lease {
         etcd.transact("reporting", &[], vec![put], Vec::new()).await.map(drop)
     }
 
-    /// Becomes the leader if there is none. Returns a comparison that holds while it leads.
+    /// Becomes the leader if there is none. Returns a comparison that holds as long as it leads.
     pub(super) async fn lead(self, etcd: &Etcd, name: &str) -> Result<Option<Compare>> {
         let key = etcd.key(LEADER);
         let when = [Compare::create_revision(key.clone(), CompareOp::Equal, 0)];

@@ -19,13 +19,14 @@ use crate::store::{Cleaner, HEAD, State, parse, text};
 
 /// Time between two linearisable reads of the head, independent of watches.
 const COMPARE: Duration = Duration::from_secs(10);
-/// The same after a failure of the node.
+/// The time after a failure of the node.
 const RETRY: Duration = Duration::from_secs(2);
 /// Time between two checks of the awaited nodes, independent of watches.
 const HELD: Duration = Duration::from_millis(500);
-/// The longest wait for other nodes: the change is accepted, so it is followed in any case.
+/// The longest wait for other nodes. After it the node follows in any case, because the change is
+/// accepted.
 const MOST_HELD: Duration = Duration::from_secs(10);
-/// Time between two cleanings by the leader.
+/// Time between two clean-ups by the leader.
 const CLEAN: Duration = Duration::from_secs(30);
 
 /// Runs until the first error.
@@ -64,7 +65,7 @@ pub(super) async fn run(settings: &Settings, follower: &mut Follower) -> Result<
     }
 }
 
-/// Lets the node run its part before it takes a lease, so that routers that now run elsewhere end.
+/// Makes the node run its part before it takes a lease, so that routers that now run elsewhere end.
 /// Returns the reason if the node does not run its part.
 async fn begin(etcd: &Etcd, follower: &mut Follower) -> Result<Option<String>> {
     follower.state = Arc::new(State::read(etcd, &follower.state).await?);
@@ -86,12 +87,12 @@ struct Session<'s> {
     lease: Lease,
     member: Member,
     follower: &'s mut Follower,
-    /// Since when it waits for other nodes before it follows a move.
+    /// The time since when it waits for other nodes before it follows a move.
     held: Option<Instant>,
     /// Holds while this node leads.
     leads: watch::Sender<Option<Compare>>,
     cleaner: Cleaner,
-    /// When, and for which sequence the leader has cleaned.
+    /// Time and sequence of the leader's last clean-up.
     cleaned: Option<(Instant, u64)>,
 }
 
@@ -137,14 +138,14 @@ impl Session<'_> {
         }
     }
 
-    /// Reads the state (linearisable), and has the node follow it.
+    /// Reads the state (linearisable), and makes the node follow it.
     async fn read(&mut self) -> Result<()> {
         let state = State::read(self.etcd, &self.follower.state).await?;
         self.follower.state = Arc::new(state);
         self.follow().await
     }
 
-    /// Lets the node follow the state that was read, unless it waits for other nodes.
+    /// Makes the node follow the state that was read, unless it must wait for other nodes.
     async fn follow(&mut self) -> Result<()> {
         if self.waits().await? {
             return Ok(());
@@ -165,9 +166,9 @@ impl Session<'_> {
         self.lease.report(self.etcd, self.name, &self.member).await
     }
 
-    /// Whether the node waits for other nodes before it follows a planned move.
+    /// Whether the node must wait for other nodes before it follows a planned move.
     async fn waits(&mut self) -> Result<bool> {
-        // The attempt to follow reports a part that cannot be computed.
+        // If the part cannot be computed, the attempt to follow reports it.
         let pending = self.follower.pending(self.member.passed).await.unwrap_or_default();
         if pending.is_empty() || !holds(self.name, &pending, &members(self.etcd).await?) {
             return Ok(false);
@@ -205,7 +206,7 @@ impl Session<'_> {
         }
     }
 
-    /// Answers a question, if it is one to this node.
+    /// Answers a question, if it is addressed to this node.
     async fn answer(&mut self, key: &str, value: &[u8], revision: i64) -> Result<()> {
         let asked: Asked = parse(key, value)?;
         if !asked.nodes.iter().any(|node| node == self.name) {
@@ -242,7 +243,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// The leader removes unnecessary keys, once all live nodes have passed the state.
+    /// If this node leads, removes unnecessary keys once all live nodes have passed the state.
     async fn clean(&mut self) -> Result<()> {
         let Some(leads) = self.leads.borrow().clone() else { return Ok(()) };
         let sequence = self.follower.state.head.sequence;
@@ -258,7 +259,7 @@ impl Session<'_> {
         if cleaned.keys > 0 {
             tracing::info!("removed {} old keys and {} stages", cleaned.keys, cleaned.stages);
         }
-        // Questions of commands that were killed.
+        // Questions of commands that were killed are removed.
         let (asked, _) = self.etcd.list("control/asked/", None, true).await?;
         for (key, _) in asked {
             let request = key.rsplit('/').next().unwrap_or_default();

@@ -1,15 +1,16 @@
-//! Chooses nodes for little traffic between nodes, within their room. Works on numbers only.
+//! Assigns units to nodes with little traffic between nodes, within the nodes' room. It works on
+//! numbers only.
 //!
 //! Units are placed one after the other. The next one is the unit with most traffic to placed
-//! units, and its node is the one with that traffic, if it has room. Then units move, and small
-//! cases also swap, while that reduces the traffic between nodes. Ties go to the lower number, so
-//! the result follows from the input alone.
+//! units; its node is the node with most of that traffic that has room. After that, units move, and
+//! in small cases also swap, as long as that reduces the traffic between nodes. Between equal
+//! choices the lower number wins, so the result depends only on the input.
 
 use std::collections::{BTreeSet, BinaryHeap};
 
-/// Passes over all units that improve an assignment.
+/// Number of passes over all units that improve an assignment.
 const PASSES: usize = 8;
-/// Free units up to which pairs are swapped: the work grows with the square.
+/// Most free units for which pairs are swapped: the work grows with the square of their number.
 const MOST_SWAPPED: usize = 64;
 
 /// Units, nodes, and the traffic between units.
@@ -19,13 +20,14 @@ pub(super) struct Case {
     pub(super) room: Vec<u32>,
     /// Whether a node gets new units.
     pub(super) open: Vec<bool>,
-    /// The room that each unit takes, and its node if it has one already.
+    /// The room that each unit takes, and its node if that is fixed.
     pub(super) units: Vec<(u32, Option<usize>)>,
     /// Pairs of units, and their traffic.
     pub(super) traffic: Vec<(usize, usize, u64)>,
 }
 
-/// A node for each unit, or `None` if no node has room. Units with a node keep it.
+/// Finds a node for each unit, or returns `None` if no node has room. Units with a fixed node keep
+/// it.
 pub(super) fn assign(case: &Case) -> Vec<Option<usize>> {
     let mut work = Work::new(case);
     work.grow();
@@ -85,7 +87,7 @@ impl Work<'_> {
         pull
     }
 
-    /// Places all units; first the unit with the strongest pull.
+    /// Places all units, in the order of their traffic to placed units.
     fn grow(&mut self) {
         let total = |work: &Self, unit: usize| work.near[unit].iter().map(|(_, w)| w).sum::<u64>();
         let key = |work: &Self, unit: usize| {
@@ -95,7 +97,7 @@ impl Work<'_> {
         let mut waiting: BTreeSet<usize> = self.free.iter().copied().collect();
         let mut heap: BinaryHeap<_> = self.free.iter().map(|unit| key(self, *unit)).collect();
         while let Some((pulled, weight, std::cmp::Reverse(unit))) = heap.pop() {
-            // The entry is outdated: neighbours have got places since.
+            // This entry is outdated: neighbours have been placed since.
             if !waiting.contains(&unit)
                 || key(self, unit) != (pulled, weight, std::cmp::Reverse(unit))
             {
@@ -114,7 +116,7 @@ impl Work<'_> {
         }
     }
 
-    /// The node with room that has most traffic with a unit; of equal ones the one with most room.
+    /// The node that has room and most traffic with a unit; among equals, the node with most room.
     fn best(&self, unit: usize) -> Option<usize> {
         let pull = self.pull(unit);
         let fits = (0..self.room.len())
@@ -128,7 +130,7 @@ impl Work<'_> {
         self.case.traffic.iter().filter(apart).map(|(_, _, weight)| weight).sum()
     }
 
-    /// Moves single units where they are pulled more.
+    /// Moves single units to nodes with more of their traffic.
     fn moves(&mut self) {
         for unit in self.free.clone() {
             let Some(from) = self.at[unit] else { continue };
@@ -145,7 +147,7 @@ impl Work<'_> {
         }
     }
 
-    /// Swaps pairs of units where that reduces the traffic between nodes.
+    /// Swaps pairs of units if that reduces the traffic between nodes.
     fn swaps(&mut self) {
         for index in 0..self.free.len() {
             for other in index + 1..self.free.len() {

@@ -1,4 +1,4 @@
-//! Removing: stages without effect after ten minutes, and objects that no head names.
+//! Removes stages without effect after ten minutes, and objects that no head names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ use crate::etcd::{Etcd, MOST_OPERATIONS};
 /// Time in which a stage must take effect.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Removes unnecessary keys. It measures the age of stages by its own clock, from the first time
-/// that it saw them.
+/// Removes unnecessary keys. It measures the age of a stage by its own clock, since it first saw
+/// the stage.
 #[derive(Debug, Default)]
 pub struct Cleaner {
     seen: BTreeMap<String, Instant>,
@@ -22,14 +22,15 @@ pub struct Cleaner {
 /// The result of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cleaned {
-    /// Stages that it closed without effect.
+    /// Number of stages that it closed because they had no effect.
     pub stages: usize,
     /// Keys removed.
     pub keys: usize,
 }
 
 impl Cleaner {
-    /// Looks through all stages at the revision of `state`. Every living node must have passed it. `leads` holds while the caller is the leader, and is compared in each transaction.
+    /// Checks all stages at the revision of `state`. Every live node must have passed that state.
+    /// `leads` holds as long as the caller is the leader, and is compared in each transaction.
     ///
     /// # Errors
     /// etcd does not answer.

@@ -7,7 +7,7 @@ use super::{Bucket, HEAD, Head, Item, Located, State, parse};
 use crate::error::{ClusterError, Result};
 use crate::etcd::{Etcd, MOST_BYTES, MOST_OPERATIONS};
 
-/// Number of attempts to read a state that etcd compacts during the reading.
+/// Number of attempts to read a state, because etcd may compact it meanwhile.
 const TRIES: usize = 8;
 
 impl State {
@@ -30,8 +30,8 @@ impl State {
         Err(ClusterError::Compacted(known.revision))
     }
 
-    /// The state of a head at a revision. For a head that is only proposed, `changed` is its
-    /// base's.
+    /// The state of a head at a revision. For a head that is only proposed, `changed` is that of
+    /// its base.
     pub(crate) async fn of(
         etcd: &Etcd,
         head: Head,
@@ -73,7 +73,7 @@ impl State {
     }
 }
 
-/// The contents of objects, in their order, by as few requests as possible.
+/// The contents of objects, in the same order, by as few requests as possible.
 async fn objects(etcd: &Etcd, places: &[&Located], revision: i64) -> Result<Vec<Vec<u8>>> {
     let mut names = Vec::new();
     for place in places {

@@ -1,4 +1,4 @@
-//! Writing: a stage, step by step, and the head at the end.
+//! Writes a stage, step by step, and then the head.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -18,14 +18,14 @@ pub struct Writer {
     stage: String,
     base: i64,
     head: Head,
-    /// Requests that are left: keys and values.
+    /// Remaining requests: keys and values.
     steps: VecDeque<Vec<(String, Vec<u8>)>>,
     begun: bool,
 }
 
 impl Writer {
-    /// A writer of a change to `state`, the present one. `stage` is the request's id, which is used
-    /// only once.
+    /// A writer of a change to `state`, which is the present one. `stage` is the request's id,
+    /// which is used only once.
     ///
     /// # Errors
     /// A value cannot be written as JSON.
@@ -78,7 +78,7 @@ impl Writer {
         &self.stage
     }
 
-    /// Writes the next part of the stage; false when all is written.
+    /// Writes the next part of the stage; returns false when everything is written.
     ///
     /// # Errors
     /// etcd does not answer, or the stage has been removed.
@@ -111,7 +111,7 @@ impl Writer {
     ///
     /// # Errors
     /// [`ClusterError::Conflict`]: another change came first. After a lost answer the outcome is
-    /// looked up; [`ClusterError::Unknown`] says that this failed, too.
+    /// looked up; [`ClusterError::Unknown`]: this failed, too.
     pub async fn commit(&self, etcd: &Etcd) -> Result<u64> {
         self.commit_while(etcd, &[]).await
     }
@@ -119,7 +119,7 @@ impl Writer {
     /// The same, if further comparisons hold in the same transaction.
     ///
     /// # Errors
-    /// Those of [`Writer::commit`]; [`ClusterError::Outdated`]: a comparison does not hold.
+    /// The same as for [`Writer::commit`]; [`ClusterError::Outdated`]: a comparison does not hold.
     pub async fn commit_while(&self, etcd: &Etcd, further: &[Compare]) -> Result<u64> {
         match self.try_commit(etcd, further).await {
             Err(error @ (ClusterError::Silent { .. } | ClusterError::Etcd { .. })) => {
@@ -163,7 +163,7 @@ impl Writer {
         })
     }
 
-    /// Removes the stage of a change that is given up.
+    /// Removes the stage of a change that is not committed.
     ///
     /// # Errors
     /// etcd does not answer; the stage is removed later.
@@ -196,7 +196,7 @@ pub async fn outcome(etcd: &Etcd, stage: &str) -> Result<Option<u64>> {
     Ok(Head::read(head.value())?.sequence_of(stage))
 }
 
-/// Objects of a stage, cut into pieces.
+/// Objects of a stage, split into pieces.
 struct Objects {
     stage: String,
     number: u32,

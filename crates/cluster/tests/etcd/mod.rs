@@ -1,4 +1,4 @@
-//! A real etcd of a test, with its data in memory.
+//! A real etcd for tests, with its data in memory.
 
 mod tls;
 
@@ -18,7 +18,7 @@ pub(crate) struct Server {
     options: Vec<(&'static str, PathBuf)>,
 }
 
-/// Whether etcd is installed; prints that the test is skipped if not.
+/// Whether etcd is installed; if not, prints that the test is skipped.
 pub(crate) fn is_there() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let there = std::env::split_paths(&path).any(|folder| folder.join("etcd").is_file());

@@ -1,4 +1,4 @@
-//! etcd by TLS with client certificates.
+//! Connects to etcd by TLS with client certificates.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

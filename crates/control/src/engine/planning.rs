@@ -1,5 +1,5 @@
 //! Plans for the next job. Another thread computes them. A plan is used only if the machine is
-//! still in the state that it was computed for.
+//! still in the state for which it was computed.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::question::{About, Found, Plan, Planned, Question, Quiet, Submitted};
 use crate::submission::{Reply, refused};
 use crate::witness::Watched;
 
-/// Most successive plans that are outdated when they arrive.
+/// Most successive plans that may be outdated when they arrive.
 const MOST_TRIES: u32 = 5;
 
 /// A plan that is being computed.
@@ -23,7 +23,7 @@ pub(crate) struct Planning {
     pub(crate) ticket: Ticket,
     purpose: For,
     documents: Arc<Documents>,
-    /// Plans before it that were too late.
+    /// Number of earlier plans that were outdated.
     tries: u32,
     pub(crate) answer: Option<Plan>,
 }
@@ -38,7 +38,7 @@ pub(crate) enum For {
     Rollback { reply: Reply, why: Box<ProblemDetails>, open: Vec<PortId> },
     /// The current job needs other steps.
     Again,
-    /// The parts that a rollback has left.
+    /// The parts that a rollback did not restore.
     Left { reply: Reply, why: Box<ProblemDetails>, open: Vec<PortId> },
 }
 
@@ -109,7 +109,7 @@ impl Engine {
             }
             (For::Restore, _) => {}
             (For::Rollback { reply, why, open }, Found::Planned(planned)) => {
-                // Steps of a late plan may fail; the next look mends the rest.
+                // Steps of an outdated plan may fail; the next check repairs the rest.
                 let purpose = Purpose::Rollback { reply, why, open };
                 let mut job = Job::new(purpose, documents, *planned, &actual, ticket, now);
                 job.touched = true;
@@ -162,13 +162,13 @@ impl Engine {
     }
 }
 
-/// The reason if plans arrive too late and nothing was done.
+/// The reason if plans are always outdated and nothing was done.
 const LATE: &str =
     "objects of the node changed while each of several plans was computed; apply again";
-/// The reason if there is no plan and nothing was done.
+/// The reason if no plan could be computed and nothing was done.
 const UNPLANNED: &str = "computing the plan failed; the log of the node says more";
 
-/// The machine has its former state again, except `left`.
+/// The machine is in its former state again, except `left`.
 fn taken_back(reply: Reply, why: &ProblemDetails, left: &[String], machine: &mut impl Machine) {
     machine.note(Note::TakenBack(left));
     let problem = match left {

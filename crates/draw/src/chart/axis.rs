@@ -11,7 +11,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// From 0 to a round number not below `largest`, on positions `from` to `to`.
+    /// From 0 to a round number not below `largest`, at positions `from` to `to`.
     pub(super) fn linear(largest: f64, from: f64, to: f64) -> Self {
         // The largest of only zeros is 0.
         let largest = if largest > 0.0 { largest } else { 1.0 };
@@ -26,7 +26,7 @@ impl Axis {
         Self { low: 0.0, high, from, to, logarithmic: false }
     }
 
-    /// Around the figures in steps of 1, 2, 5, 10, …
+    /// A logarithmic axis around the figures, in steps of 1, 2, 5, 10, …
     pub(super) fn logarithmic(smallest: f64, largest: f64, from: f64, to: f64) -> Self {
         let smallest = smallest.max(1e-9);
         let low = decades(smallest / 10.0, smallest).last().copied().unwrap_or(smallest);
@@ -34,7 +34,7 @@ impl Axis {
         Self { low, high: high.max(low * 10.0), from, to, logarithmic: true }
     }
 
-    /// From `low` to `high`, which are positive: equal factors have equal lengths.
+    /// A logarithmic axis from `low` to `high`, which are positive.
     pub(super) fn factors(low: f64, high: f64, from: f64, to: f64) -> Self {
         let low = low.max(1e-9);
         Self { low, high: high.max(low * 2.0), from, to, logarithmic: true }
@@ -55,7 +55,7 @@ impl Axis {
         self.high
     }
 
-    /// The figures to be written beside it.
+    /// The figures that are written on the axis.
     pub(super) fn ticks(&self) -> Vec<f64> {
         if self.logarithmic {
             return decades(self.low, self.high);
@@ -72,7 +72,7 @@ pub(super) fn label(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// 1, 2 or 5 times a power of ten, so that four to eight of them make `largest`.
+/// 1, 2 or 5 times a power of ten, such that four to eight steps make `largest`.
 fn step(largest: f64) -> f64 {
     let raw = largest.max(1e-9) / 5.0;
     let power = 10_f64.powf(raw.log10().floor());

@@ -5,7 +5,7 @@ use super::canvas::{Anchor, GRID, INK, MARGIN, Svg, WIDTH, colour};
 
 /// A bar.
 pub struct Bar {
-    /// Its label; empty for the further bars of a group.
+    /// The bar's label; empty for the further bars of a group.
     pub label: String,
     /// In small print below.
     pub detail: String,

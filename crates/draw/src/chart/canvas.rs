@@ -1,11 +1,11 @@
-//! A small writer of SVG, and the look that all pictures share.
+//! A small writer of SVG, and the style that all pictures share.
 
 use std::fmt::Write as _;
 
 use crate::svg::escape;
 
-/// Colours that differ also for readers with colour blindness (Okabe and Ito), the most important
-/// first.
+/// Colours that readers with colour blindness can distinguish too (Okabe and Ito), the most
+/// important first.
 pub(super) const COLOURS: [&str; 6] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 /// Text.
@@ -91,7 +91,7 @@ impl Svg {
         ));
     }
 
-    /// One of six marks: colours alone do not survive a black and white printer.
+    /// Draws one of six marks, because colours alone cannot be distinguished in print.
     pub(super) fn mark(&mut self, (x, y): (f64, f64), series: usize) {
         let colour = colour(series);
         let path = match series % 6 {
@@ -123,7 +123,7 @@ impl Svg {
         self.write(x, y, text, anchor, 10.5, GREY, false);
     }
 
-    /// A line of text that reads upwards, about its middle.
+    /// A line of text that reads upwards, centred on its middle.
     pub(super) fn upwards(&mut self, x: f64, y: f64, text: &str) {
         let text = escape(text);
         self.line_of(format_args!(

@@ -55,7 +55,7 @@ impl Dots {
             svg.text(left - 10.0, y + 4.0, &dot.label, Anchor::End);
             for (series, value) in dot.values.iter().enumerate() {
                 svg.mark((axis.at(*value), y), series);
-                // Neighbouring figures would overlap: every second one is below.
+                // Labels of neighbouring dots would overlap, so every second one is below.
                 let beside = if series % 2 == 0 { -9.0 } else { 17.0 };
                 let figure =
                     if *value < 10.0 { format!("{value:.1}") } else { format!("{value:.0}") };

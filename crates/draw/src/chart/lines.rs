@@ -19,8 +19,8 @@ pub struct Lines {
     pub title: String,
     /// The label of the horizontal axis.
     pub x: String,
-    /// Figures below a logarithmic horizontal axis, from its beginning to its end. If there are
-    /// none, the axis is linear and begins with 0.
+    /// Figures on a logarithmic horizontal axis, from its beginning to its end. Without figures,
+    /// the axis is linear and begins with 0.
     pub factors: Vec<f64>,
     /// The label of the vertical axis.
     pub y: String,
@@ -37,7 +37,7 @@ const LEGEND: f64 = 52.0;
 const LEGEND_ROW: f64 = 19.0;
 /// Width of a name in a legend of one row.
 const LEGEND_COLUMN: f64 = 140.0;
-/// A curve of more points has marks at some of them only.
+/// A curve with more points has marks only at some of them.
 const MOST_MARKS: usize = 20;
 
 impl Lines {
@@ -66,7 +66,7 @@ impl Lines {
         (x, Axis::linear(y, top + height, top))
     }
 
-    /// Grid, axes and curves; `x` may be a longer axis than the chart's own.
+    /// Draws grid, axes and curves; `x` may be a longer axis than the chart's own.
     fn plot(&self, svg: &mut Svg, top: f64, height: f64, x: Axis) {
         let (bottom, (_, y)) = (top + height, self.axes(top, height));
         let ticks = if self.factors.is_empty() { x.ticks() } else { self.factors.clone() };
@@ -91,7 +91,7 @@ impl Lines {
                 line.points.iter().map(|point| (x.at(point.0), y.at(point.1))).collect();
             svg.curve(&placed, colour(index));
             let step = placed.len().div_ceil(MOST_MARKS).max(1);
-            // Curves at the same place have their marks at different points.
+            // If curves coincide, their marks are at different points.
             for point in placed.iter().skip((index * step / 3) % step).step_by(step) {
                 svg.mark(*point, index);
             }
@@ -112,8 +112,8 @@ fn legend(svg: &mut Svg, x: f64, y: f64, index: usize, name: &str) {
     svg.text(x + 36.0, y + 4.0, name, Anchor::Start);
 }
 
-/// Several charts of the same curves below each other, over one horizontal axis: the first one has
-/// the legend and the axis's name.
+/// Draws several charts of the same curves below each other, over one horizontal axis. The first
+/// chart has the legend, and the axis's name.
 pub fn panels(title: &str, charts: &[Lines], footer: &str) -> String {
     let Some(first) = charts.first() else { return Svg::new(title, LEGEND).finish(footer) };
     let columns = ((RIGHT - LEFT) / LEGEND_COLUMN).floor().max(1.0) as usize;

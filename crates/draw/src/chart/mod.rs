@@ -1,4 +1,4 @@
-//! Charts: bars, dots, and curves over a common axis, in one look.
+//! Charts in one style: bars, dots, and curves over a common axis.
 //!
 //! | file     | concern                                        |
 //! |----------|------------------------------------------------|

@@ -8,24 +8,23 @@
 //! None.
 //!
 //! ## Description
-//! Lets other programs read and write handlers, by Click's line protocol:
-//! `READ handler [argument]`, `READDATA`, `READUNTIL`, `WRITE handler [value]`, `WRITEDATA`,
-//! `WRITEUNTIL`, `CHECKREAD`, `CHECKWRITE`, `HELP`, `QUIT`. A handler is `element.handler`,
-//! `number.handler` with the element's number from 1, or the name of a handler of the router
-//! itself.
+//! Lets other programs read and write handlers, by Click's line protocol: `READ handler
+//! [argument]`, `READDATA`, `READUNTIL`, `WRITE handler [value]`, `WRITEDATA`, `WRITEUNTIL`,
+//! `CHECKREAD`, `CHECKWRITE`, `HELP`, `QUIT`. A handler is `element.handler`, `number.handler` with
+//! the element's number from 1, or the name of a handler of the router itself.
 //!
 //! ## Arguments
 //! - TYPE: `TCP`, `UNIX` or `SOCKET`.
 //! - PORT: the TCP port; with `PORT+`, one of the next ports if it is in use.
 //! - FILENAME: the Unix socket.
 //! - FD: the descriptor of a connection that is already open.
-//! - READONLY (keyword): refuse to write; default false.
+//! - READONLY (keyword): refuse writes; default false.
 //! - PROXY (keyword): the element for handler names without an element.
 //! - VERBOSE (keyword): log each connection; default false.
-//! - LOCALHOST (keyword): for TCP, only take connections from this machine; default false.
+//! - LOCALHOST (keyword): for TCP, only accept connections from this machine; default false.
 //! - RETRIES (keyword): how often to try again, once a second, if the socket cannot be opened;
-//!   default 0. A configuration that replaces another takes over its sockets.
-//! - RETRY_WARNINGS (keyword): log each failed try; default true.
+//!   default 0. A configuration that replaces another one takes over its sockets.
+//! - RETRY_WARNINGS (keyword): log each failed attempt; default true.
 //!
 //! ## Handlers
 //! - `port` (read): the TCP port. `filename` (read): the Unix socket.
@@ -49,13 +48,13 @@ use self::protocol::{
 };
 use self::stream::{Listener, Stream};
 
-/// The version of the protocol that clients are greeted with.
+/// The protocol version in the greeting to clients.
 const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
-/// Most bytes that a client may have sent without an end of a command.
+/// Most bytes that a client may send without completing a command.
 const MOST_INPUT: usize = 64 << 20;
 /// The listening socket's token; connection n has n + 1.
 const LISTENER: u32 = 0;
-/// The timer that looks after the listening socket.
+/// The timer for attempts to open the listening socket.
 const RETRY: u32 = 0;
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -72,7 +71,8 @@ enum Place {
 }
 
 impl Place {
-    /// Whether a socket that was opened there serves this place too: of searched ports any does.
+    /// Whether a socket that was opened for `other` also serves this place: if a search is allowed,
+    /// any port does.
     fn may_be(&self, other: &Place) -> bool {
         match (self, other) {
             (Place::Tcp { search: true, .. }, Place::Tcp { search: true, .. }) => true,
@@ -100,10 +100,10 @@ pub(crate) struct ControlSocket {
     retry_warnings: bool,
     proxy: Option<String>,
     listener: Option<Rc<Listener>>,
-    /// The loop does not wait for the listening socket and connections yet: they came from another
-    /// configuration.
+    /// The socket and connections come from another configuration; the loop does not wait for them
+    /// yet.
     taken: bool,
-    /// Another configuration is about to take over: it will handle the clients' next commands.
+    /// Another configuration is about to take over; it will handle the clients' next commands.
     leaving: bool,
     connections: Vec<Option<Connection>>,
 }
@@ -247,7 +247,7 @@ impl ControlSocket {
         if let Some(Some(connection)) = self.connections.get(number)
             && connection.closed
         {
-            // The descriptor would always be ready to read.
+            // Otherwise the descriptor would always be ready to read.
             context.unwatch(token, Interest::Read);
         }
     }
@@ -300,7 +300,7 @@ impl ControlSocket {
         }
     }
 
-    /// The handler that a client names, and its abilities.
+    /// The handler that a client names, and the handler's abilities.
     fn find(
         &self,
         name: &str,
@@ -451,8 +451,8 @@ impl Element for ControlSocket {
                 context.log(&format!("warning: {error} ({} tries left)", self.retries));
             }
         }
-        // The first round waits for the socket, or tries again: by then, the former configuration
-        // may have handed over its socket.
+        // The first round begins to wait for the socket, or tries again: by then, the former
+        // configuration may have passed on its socket.
         self.taken = true;
         context.schedule(RETRY, context.now_ns());
         Ok(())

@@ -127,7 +127,7 @@ fn after(line: &str, count: usize) -> &str {
     rest.trim()
 }
 
-/// Text up to a line that is `terminator`, and its length with that line.
+/// Text up to a line that equals `terminator`, and its length including that line.
 fn until(input: &[u8], terminator: &str) -> Option<(String, usize)> {
     let mut start = 0;
     loop {
@@ -143,7 +143,7 @@ fn until(input: &[u8], terminator: &str) -> Option<(String, usize)> {
     }
 }
 
-/// Answer lines of one code; all but the last one are marked as continued.
+/// Answer lines with the same code; all but the last are marked as continued.
 pub(super) fn answer(code: u16, lines: &[String], out: &mut Vec<u8>) {
     for (number, line) in lines.iter().enumerate() {
         let mark = if number + 1 < lines.len() { '-' } else { ' ' };

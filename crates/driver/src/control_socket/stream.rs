@@ -21,7 +21,7 @@ pub(crate) enum Stream {
 }
 
 impl Listener {
-    /// Listens on a TCP port, or with `search` on one of the next.
+    /// Listens on a TCP port; with `search`, on one of the next ports if it is in use.
     pub(crate) fn tcp(port: u16, search: bool, local: bool) -> io::Result<(Listener, u16)> {
         let address = if local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
         let last = if search { port.saturating_add(TRIES) } else { port };
@@ -62,16 +62,16 @@ impl Listener {
 }
 
 impl Stream {
-    /// A connection that this process was started with.
+    /// A connection that this process has inherited.
     #[allow(unsafe_code)]
     pub(crate) fn inherited(descriptor: i32) -> io::Result<Stream> {
-        // Later descriptors would reuse the numbers of closed ones.
+        // Later descriptors may have reused the numbers of closed ones.
         if descriptor < 0 || !std::path::Path::new(&format!("/proc/self/fd/{descriptor}")).exists()
         {
             return Err(io::ErrorKind::NotFound.into());
         }
-        // SAFETY: the descriptor is open, and the caller of the process gave it to this socket
-        // alone by naming it.
+        // SAFETY: the descriptor is open, and the caller of the process has given it to this socket
+        // by naming it.
         let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
         let stream = UnixStream::from(owned);
         stream.set_nonblocking(true)?;

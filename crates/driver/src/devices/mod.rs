@@ -1,4 +1,4 @@
-//! Linux interfaces by packet sockets, for `FromDevice`, `ToDevice` and the like.
+//! Linux interfaces by packet sockets, for `FromDevice`, `ToDevice` and similar elements.
 //!
 //! | file      | concern                                                             |
 //! |-----------|---------------------------------------------------------------------|
@@ -31,7 +31,7 @@ pub(crate) struct Listeners(Rc<Opened>);
 struct Opened {
     names: RefCell<Vec<Resource>>,
     /// Sockets of memifs. They exist as long as the process: a configuration that replaces another
-    /// one cannot open devices that the old one still has.
+    /// one cannot open devices that the old one still uses.
     memifs: RefCell<Vec<(Resource, OwnedFd)>>,
 }
 
@@ -39,7 +39,7 @@ impl Drop for Opened {
     fn drop(&mut self) {
         self.memifs.get_mut().clear();
         for name in self.names.get_mut() {
-            // The next listener replaces a file that cannot be removed.
+            // If the file cannot be removed, the next listener replaces it.
             let _ = name.clear();
         }
     }
@@ -50,9 +50,9 @@ pub(crate) struct PacketDevices {
     open: Vec<Open>,
     listeners: Listeners,
     arena: Arena,
-    /// By port of DPDK: the interface of the command line.
+    /// For each port of DPDK, the interface from the command line.
     ports: Vec<(String, String)>,
-    /// A device accepted only a part of the packets.
+    /// Whether a device has accepted only a part of the packets.
     full: bool,
 }
 
@@ -67,7 +67,7 @@ impl PacketDevices {
     }
 
     /// Opens the interfaces that a graph names and that are not open yet. Returns the names of
-    /// those that cannot be opened; their elements will report the lack.
+    /// interfaces that cannot be opened; their elements will report this.
     pub(crate) fn open_for(&mut self, graph: &Graph, registry: &Registry) -> Vec<String> {
         let known: Vec<Interface> = all_interfaces().into_iter().map(|(known, _)| known).collect();
         let names = given(graph, registry, &known);
@@ -119,7 +119,7 @@ impl PacketDevices {
         self.open.iter().any(Open::is_waiting)
     }
 
-    /// A line for each interface that received frames which no buffer has room for.
+    /// A line for each interface that received frames longer than any buffer.
     pub(crate) fn losses(&self) -> impl Iterator<Item = String> {
         self.open.iter().filter(|open| open.too_long > 0).map(|open| {
             let (name, count) = (&open.interface.name, open.too_long);
@@ -155,8 +155,8 @@ fn add_machine(names: &mut Names) {
     }
 }
 
-/// The machine's names for addresses, and no interface: for checks. Devices that a configuration
-/// names need not exist; their names still denote addresses.
+/// The machine's names for addresses, without interfaces, for checks. Devices that a configuration
+/// names need not exist, but their names still denote addresses.
 pub(crate) struct Unopened(Vec<String>);
 
 impl Unopened {

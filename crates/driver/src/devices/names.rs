@@ -21,7 +21,7 @@ const USERS: &[&str] = &[
 /// Classes of drivers that take a device away from Linux.
 const OWNERS: &[&str] = &["FromDPDKDevice", "FromNetmapDevice", "PollDevice"];
 
-/// The packets that a configuration needs from an interface in addition to its own.
+/// Packets that a configuration needs from an interface in addition to its own.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     /// Frames at all.
@@ -32,7 +32,7 @@ pub(super) struct Wanted {
     pub(super) outbound: bool,
     /// Linux gets none of the frames.
     pub(super) alone: bool,
-    /// Linux, or programs that listen to the interface, are given frames.
+    /// Linux, or programs that listen to the interface, get frames from the configuration.
     pub(super) gives: bool,
 }
 
@@ -48,14 +48,14 @@ impl Wanted {
     }
 }
 
-/// The interface that an element names, in its written form.
+/// The interface that an element names, as it is written.
 pub(super) fn name_of(element: &GraphElement) -> Option<&str> {
     let keywords = ["DEVNAME ", "PORT "];
     let keyword = keywords.iter().find_map(|keyword| {
         element.arguments.iter().find_map(|argument| argument.strip_prefix(keyword))
     });
     let first = element.arguments.first().map(String::as_str);
-    // A first argument of two words is for a keyword.
+    // If the first argument has two words, it is for a keyword.
     let name = keyword.or(first.filter(|text| !text.trim().contains(' ')))?;
     Some(name.trim().trim_matches('"')).filter(|name| !name.is_empty())
 }
@@ -86,14 +86,15 @@ fn gives(element: &GraphElement, taps: &[&str]) -> bool {
     }
 }
 
-/// Whether a graph is one for Click's kernel module: only such a graph gives a device's frames to
-/// Linux, and there `FromDevice` takes them away from Linux.
+/// Whether a graph is written for Click's kernel module: only such a graph gives a device's frames
+/// to Linux, and there `FromDevice` takes them away from Linux.
 fn is_of_kernel(graph: &Graph) -> bool {
     let taps = made_here(graph);
     graph.elements.iter().any(|element| element.class == "PollDevice" || gives(element, &taps))
 }
 
-/// The elements of a graph that use interfaces of Linux: the written name, and the desired mode.
+/// The elements of a graph that use interfaces of Linux, each with the written name and the desired
+/// mode.
 pub(super) fn users(graph: &Graph) -> Vec<(&str, Wanted)> {
     let (of_kernel, taps) = (is_of_kernel(graph), made_here(graph));
     // A `ToHost` without a name gives frames to the interface where they arrived.
@@ -122,10 +123,10 @@ pub(super) fn users(graph: &Graph) -> Vec<(&str, Wanted)> {
     named.collect()
 }
 
-/// Kinds of device that names of interfaces begin with.
+/// Beginnings of interface names, which are kinds of devices.
 const KINDS: &[&str] = &["eth", "ath", "wlan", "wifi", "tap", "tun", "en"];
 
-/// Names that denote interfaces: names in elements that use some, and words like `eth0`.
+/// Names that denote interfaces: those in elements that use interfaces, and words like `eth0`.
 pub(super) fn mentioned(graph: &Graph) -> Vec<String> {
     let is_device = |word: &&str| {
         let number = KINDS.iter().find_map(|kind| word.strip_prefix(kind));
@@ -149,15 +150,15 @@ pub(super) fn given(graph: &Graph, registry: &Registry, known: &[Interface]) -> 
     for element in graph.elements.iter().filter(|element| element.class == "AddressInfo") {
         let Some(mut made) = registry.make("AddressInfo") else { continue };
         names.enter(&element.name);
-        // The mistakes are reported when the router is made.
+        // Mistakes are reported when the router is made.
         let _ = made.configure(&mut Arguments::new(&element.arguments, &mut names, 0, 0));
     }
     names.enter("");
     names
 }
 
-/// The name of the interface for a text: its name, a name that the command line maps, its Ethernet
-/// address, or that of its PCI device.
+/// The name of the interface for a text. The text is its name, a name that the command line maps,
+/// its Ethernet address, or the address of its PCI device.
 pub(super) fn resolve(
     text: &str,
     ports: &[(String, String)],
@@ -192,7 +193,7 @@ fn by_pci_address(text: &str) -> Option<String> {
 /// name as an address.
 pub(super) fn all_interfaces() -> Vec<(Interface, Option<u8>)> {
     let mut found: Vec<(Interface, Option<u8>)> = Vec::new();
-    // A process that may not see them has no names for addresses.
+    // A process that may not see the interfaces has no names for addresses.
     for seen in nix::ifaddrs::getifaddrs().into_iter().flatten() {
         let at = found.iter().position(|(known, _)| known.name == seen.interface_name);
         let at = at.unwrap_or_else(|| {
@@ -208,7 +209,7 @@ pub(super) fn all_interfaces() -> Vec<(Interface, Option<u8>)> {
         } else if let Some(address) = address.as_sockaddr_in()
             && known.address.is_none()
         {
-            // The first address is the system's name of the interface's own.
+            // The first address is the one that the system shows for the interface.
             known.address = Some(address.ip());
             let mask = seen.netmask.as_ref().and_then(|mask| mask.as_sockaddr_in());
             *prefix = mask.map(|mask| u32::from(mask.ip()).leading_ones() as u8);
@@ -217,7 +218,7 @@ pub(super) fn all_interfaces() -> Vec<(Interface, Option<u8>)> {
     found
 }
 
-/// Interfaces and the next router of their default route.
+/// Interfaces, and the gateway of each interface's default route.
 pub(super) fn gateways() -> Vec<(String, Ipv4Addr)> {
     // Without this file the gateway is unknown.
     let table = fs::read_to_string("/proc/self/net/route").unwrap_or_default();
@@ -275,7 +276,7 @@ mod tests {
         graph.add("h", "ToHost", &[]);
         let wanted = Wanted { receives: true, alone: true, gives: true, ..Wanted::default() };
         assert_eq!(users(&graph), [("eth0", wanted)]);
-        // Any graph may have a tap of its own.
+        // Any graph may make a tap itself.
         let mut graph = element("FromDevice", &["eth0"]);
         graph.add("f", "FromHost", &["fake0", "10.0.0.1/8"]);
         graph.add("h", "ToHost", &["fake0"]);

@@ -1,4 +1,4 @@
-//! One interface and its sockets: receiving, sending, giving frames to Linux.
+//! One interface and its sockets: receives, sends, and gives frames to Linux.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,21 +14,21 @@ use nix::sys::socket::{MsgFlags, send, sendmsg, setsockopt, sockopt};
 use super::names::Wanted;
 use super::segment::{Segments, complete};
 
-/// The kernel's type of frames that this machine sends itself.
+/// The kernel's packet type of frames that this machine sends.
 const OUTGOING: u8 = 4;
-/// Buffer in bytes for frames that arrive during other work, such as a replacement: the system's
-/// default has room for 270 short frames.
+/// Size of the buffer, in bytes, for frames that arrive during other work, such as a replacement.
+/// The system's default has room for 270 short frames.
 const WAITING_BYTES: usize = 4 << 20;
 /// Bytes of the longest frame: 64 KiB of merged segments with their headers.
 const FRAME_BYTES: usize = 65536 + 256;
 /// Length of a frame's two addresses; the VLAN tag follows them.
 const ADDRESSES: usize = 12;
-/// Bytes before each sent frame: the work left to the device.
+/// Bytes before each sent frame: the description of work that is left to the device.
 const HEADER_BYTES: usize = 10;
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
 
-/// The result of a device for frames.
+/// A device's result for sent frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
     All,
@@ -39,26 +39,26 @@ pub(super) enum Sent {
 /// One interface and its sockets.
 pub(super) struct Open {
     pub(super) interface: Interface,
-    /// Names under which the configuration uses it.
+    /// The names of the interface in the configuration.
     pub(super) names: Vec<String>,
     device: Device,
     pub(super) socket: OwnedFd,
     wanted: Wanted,
     frame: Vec<u8>,
-    /// Segments of the frame that have not been taken yet, with their common part.
+    /// The remaining segments of a frame, with their common part.
     rest: Option<(Segments, Frame)>,
     /// The socket that gives frames to Linux, and its present mark.
     host: Option<(OwnedFd, u32)>,
     kept: Option<Kept>,
     refused: Refused,
-    /// Received frames that no buffer has room for.
+    /// Received frames that were longer than any buffer.
     pub(super) too_long: u64,
 }
 
 impl Open {
     /// Opens an interface, and keeps its frames from Linux if requested.
     pub(super) fn new(device: Device, names: Vec<String>, wanted: Wanted) -> Result<Open, String> {
-        // A socket without a receiver would fill with frames.
+        // A socket that no element reads would fill with frames.
         let opened = if wanted.receives { open_listener(&device) } else { open_socket(&device) };
         let socket = opened.map_err(|error| error.to_string())?;
         let prepared = prepare_listener(&socket, &device, Given::common());
@@ -66,7 +66,7 @@ impl Open {
         if wanted.promiscuous {
             set_promiscuous(&socket, &device, true).map_err(|error| error.to_string())?;
         }
-        // Refused to a process that may not, which then has the default.
+        // If the process has no right to do this, it has the default.
         let _ = setsockopt(&socket, sockopt::RcvBufForce, &WAITING_BYTES);
         let interface = Interface {
             name: device.name.clone(),
@@ -106,7 +106,7 @@ impl Open {
         Ok(())
     }
 
-    /// Whether an element receives its frames.
+    /// Whether an element receives the interface's frames.
     pub(super) fn receives(&self) -> bool {
         self.wanted.receives
     }
@@ -118,7 +118,7 @@ impl Open {
 
     /// Takes over the socket of the same interface, and its frames.
     pub(super) fn take_socket(&mut self, old: &mut Open) {
-        // A socket that receives nothing holds no frames.
+        // A socket that does not receive holds no frames.
         if !self.wanted.receives || !old.wanted.receives {
             return;
         }
@@ -175,7 +175,7 @@ impl Open {
             return Ok(self.next_segment(segments, frame, arena));
         }
         if let Some(partial) = frame.partial {
-            // If the place is outside the frame, there is no checksum.
+            // If the place lies outside the frame, there is no checksum.
             complete(data, partial);
         }
         let packet = make(data, &[], frame.tag, arena);
@@ -200,7 +200,7 @@ impl Open {
     pub(super) fn send(&mut self, batch: &mut Batch) -> Sent {
         let (mut done, mut sent) = (0, Sent::All);
         for packet in batch.iter() {
-            // The header before the frame: no work is left for it.
+            // The header before the frame: no work is left to the device.
             let parts = [IoSlice::new(&[0; HEADER_BYTES]), IoSlice::new(packet.data())];
             let flags = MsgFlags::MSG_DONTWAIT;
             match sendmsg::<()>(self.socket.as_raw_fd(), &parts, &[], flags, None) {
@@ -232,7 +232,7 @@ impl Open {
             if *mark != given.mark() && setsockopt(socket, sockopt::Mark, &given.mark()).is_ok() {
                 *mark = given.mark();
             }
-            // A frame without its mark would leave by the device.
+            // Without the mark, the frame would leave by the device.
             let taken = *mark == given.mark()
                 && send(socket.as_raw_fd(), packet.data(), MsgFlags::MSG_DONTWAIT).is_ok();
             self.refused.frames += u64::from(!taken);

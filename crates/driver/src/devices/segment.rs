@@ -1,5 +1,5 @@
-//! Offloads of the sender in a received frame: partial checksums are completed, and merged segments
-//! are split again.
+//! Undoes the sender's offloads in a received frame: completes partial checksums, and splits merged
+//! segments.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -15,14 +15,14 @@ const FIRST: u8 = 0x80;
 const ETHERNET: usize = 14;
 const TAG: usize = 4;
 
-/// Completes the checksum of a frame. `false` if the place is not in the frame.
+/// Completes the checksum of a frame. `false` if the place lies outside the frame.
 pub(super) fn complete(frame: &mut [u8], partial: Partial) -> bool {
     frame
         .get_mut(usize::from(partial.start)..)
         .is_some_and(|segment| checksum::complete(segment, usize::from(partial.offset)))
 }
 
-/// A frame of several segments, and how far it has been split.
+/// A frame of several segments, and the progress of its splitting.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segments {
     /// Offset of the IP header.
@@ -100,7 +100,7 @@ impl Segments {
         Some(write(headers, payload))
     }
 
-    /// Changes the headers of the whole to those of the segment with this payload.
+    /// Changes the headers of the whole frame to those of the segment with this payload.
     fn fix(&self, headers: &mut [u8], payload: &[u8]) -> Option<()> {
         let length = self.payload - self.transport + payload.len();
         let protocol = if self.tcp { IpProtocol(6) } else { IpProtocol(17) };

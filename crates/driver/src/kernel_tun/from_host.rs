@@ -1,6 +1,6 @@
-//! `FromHost` outside of a node: there is no slow path, so it makes the device itself.
+//! `FromHost` outside of a node: there is no slow path, so the element makes the device itself.
 //!
-//! The library's element has its manual page.
+//! The manual page is that of the library's element.
 
 use std::cell::RefCell;
 use std::net::Ipv4Addr;

@@ -7,9 +7,9 @@
 //! At most one input, push or pull, and one push output.
 //!
 //! ## Description
-//! As `KernelTun`, with Ethernet frames: a tap device. Linux asks by ARP for the addresses of the
-//! subnet, and only the configuration answers. Frames to Linux must have the address ETHER as their
-//! destination.
+//! Like `KernelTun`, but with Ethernet frames: a tap device. Linux resolves the addresses of the
+//! subnet by ARP, and only the configuration answers. Frames to Linux must have the address ETHER
+//! as their destination.
 //!
 //! ## Arguments
 //! See `KernelTun`.

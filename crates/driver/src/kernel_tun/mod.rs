@@ -9,29 +9,30 @@
 //! connected, all other packets.
 //!
 //! ## Description
-//! Makes a tun device with the address ADDR, and sets it up: packets that Linux routes to its
-//! subnet leave by output 0, and Linux receives packets of the input. Packets of the input need
-//! the IP header annotation; bytes in front of it are left out. The device is removed when the
+//! Makes a tun device with the address ADDR, and sets it up. Packets that Linux routes to its
+//! subnet leave by output 0, and Linux receives packets of the input. Packets of the input need the
+//! IP header annotation; bytes in front of the header are omitted. The device is removed when the
 //! router ends.
 //!
-//! Only in `europa click`: a router of a node has its own Linux by `slow_path:`, with `FromHost`
+//! Only for `europa click`: a router of a node has its own Linux by `slow_path:`, with `FromHost`
 //! and `ToHost`.
 //!
 //! ## Arguments
 //! - ADDR/MASK: IPv4 address of the device, and its subnet.
-//! - GATEWAY: make this address on the subnet Linux's default route; default none.
+//! - GATEWAY: an address on the subnet, which becomes Linux's default route; default none.
 //! - TAP (keyword): make a tap device, as `KernelTap` does; default false.
 //! - BURST (keyword): most packets that are received in a turn, default 1.
 //! - HEADROOM (keyword): bytes left free in front, default 64.
 //! - ETHER (keyword): Ethernet address of a tap device.
 //! - MTU (keyword): longest packet, default 1500; longer ones are dropped.
 //! - DEVNAME (keyword): name of the device; default the next free one.
-//! - IGNORE_QUEUE_OVERFLOWS (keyword): accepted; packets that Linux does not take are counted.
+//! - IGNORE_QUEUE_OVERFLOWS (keyword): accepted without effect; packets that Linux does not take
+//!   are counted.
 //!
 //! ## Handlers
 //! - `dev_name` (read): name of the device.
 //! - `packets` (read): packets received from Linux.
-//! - `selected_calls` (read): how often it had some.
+//! - `selected_calls` (read): how often Linux had packets to receive.
 //! - `drops` (read): packets that Linux did not take.
 //!
 //! ## See also
@@ -56,7 +57,7 @@ use nix::unistd::{read, write};
 
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
-/// Bytes of a VLAN tag, which a frame may have beside.
+/// Bytes of a VLAN tag, by which a frame may be longer.
 const TAG: usize = 4;
 
 /// A tun device.
@@ -129,7 +130,7 @@ impl KernelTun {
     fn receive(&mut self, context: &mut Context<'_>) -> Option<Packet> {
         let descriptor = self.descriptor.as_ref()?;
         let mut packet = context.arena().alloc()?;
-        // A system with a lower limit keeps that limit.
+        // If the system's limit is lower, that limit stays.
         let _ = packet.set_headroom(self.headroom);
         let room = (self.mtu + if self.tap { ETHERNET + TAG } else { 0 }).min(packet.tailroom());
         let length = read(descriptor, packet.put(room)?).ok()?;
@@ -139,7 +140,7 @@ impl KernelTun {
         Some(packet)
     }
 
-    /// Sets the header annotations of an IP packet. Returns whether it is one.
+    /// Sets the header annotations of an IP packet. Returns whether the packet is one.
     fn mark(packet: &mut Packet) -> bool {
         match packet.data().first().map(|byte| (byte >> 4, usize::from(byte & 15) * 4)) {
             Some((4, length)) if (20..=packet.len()).contains(&length) => {
@@ -157,7 +158,7 @@ impl KernelTun {
         }
     }
 
-    /// The part of a packet for Linux; `None` if there is no such part.
+    /// The part of a packet for Linux; `None` if the packet has no such part.
     fn contents<'a>(&self, packet: &'a Packet) -> Option<&'a [u8]> {
         if self.tap {
             let data = packet.data();

@@ -1,6 +1,7 @@
-//! `ToHost` outside of a node: the other side of `FromHost`'s device, or a device of Linux.
+//! `ToHost` outside of a node: it gives packets to the device of `FromHost`, or to a device of
+//! Linux.
 //!
-//! Its manual page is the library's.
+//! The manual page is that of the library's element.
 
 use std::any::Any;
 
@@ -13,7 +14,7 @@ use nix::unistd::write;
 use super::from_host::{FromHost, Shared};
 use super::{ETHERNET, TAG};
 
-/// The header of a frame whose type alone matters.
+/// An Ethernet header; Linux uses only its type.
 const HEADER: [u8; ETHERNET] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x08, 0x00];
 
 /// The destination of packets.
@@ -32,7 +33,7 @@ enum Way {
 pub(crate) struct ToHost {
     name: Option<String>,
     way: Way,
-    /// Only programs that listen to the device get them.
+    /// Whether only programs that listen to the device get the packets.
     pub(super) sniffers: bool,
     /// Packets begin with an IP header.
     ip: bool,
@@ -64,7 +65,7 @@ impl ToHost {
         while let Some(interface) = batch.iter().next().map(Packet::interface) {
             let same = batch.iter().take_while(|packet| packet.interface() == interface).count();
             for packet in batch.drain_front(same) {
-                // A run is no longer than the batch it is taken from.
+                // The batch has room: the run is not longer than the batch it comes from.
                 let _ = run.push(packet);
             }
             self.give(usize::from(interface), &mut run, context);
@@ -89,7 +90,7 @@ impl Element for ToHost {
         positional "DEVNAME": String => this.name;
         let sniffers = keyword "SNIFFERS": bool;
         let kind = keyword "TYPE": String = "ETHER".to_owned();
-        // Nothing waits on the way to Linux here, so there are no places to keep.
+        // Packets do not wait on the way to Linux here, so there are no places to keep free.
         keyword "KEEP": u32 => _;
         keyword "QUIET": bool => _;
         keyword "ALLOW_NONEXISTENT": bool => _;

@@ -10,17 +10,19 @@
 //! Shows packets to programs that listen to a device of Linux, such as tcpdump, as if they had
 //! arrived by it. Linux itself does not get them, nor does a `FromDevice` of `europa click`.
 //!
-//! Programs that listen for one protocol only do not see them, as in Linux they come later.
+//! A program that listens for only one protocol does not see them, because Linux passes packets to
+//! such programs later.
 //!
-//! Programs that listen to all frames see those that arrive at a device anyway: they see `FromDevice`'s frames from
-//! here twice, as with Click's module in a kernel without Click's patch.
+//! A program that listens to all frames already sees those that arrive at a device. If
+//! `FromDevice`'s frames come here, it sees them twice, as with Click's module in a kernel without
+//! Click's patch.
 //!
 //! Only in `europa click`.
 //!
 //! ## Arguments
-//! - DEVNAME: name of the interface; without it, the one that each packet came in by. Packets
-//!   that the router has made count as those of the first interface of the configuration.
-//! - SNIFFERS (keyword): if false, packets go to Linux, as those of `ToHost`; default true.
+//! - DEVNAME: name of the interface. Without it, the interface that each packet came in by is used.
+//!   Packets that the router has made count as packets of the configuration's first interface.
+//! - SNIFFERS (keyword): if false, packets go to Linux, as with `ToHost`; default true.
 //! - TYPE, QUIET, ALLOW_NONEXISTENT, UP_CALL, DOWN_CALL (keywords): see `ToHost`.
 //!
 //! ## Handlers

@@ -4,33 +4,35 @@
 //! `AggregateCounter([BYTES, IP_BYTES, MULTIPACKET, EXTRA_LENGTH, AGGREGATE_STOP, AGGREGATE_FREEZE, COUNT_STOP, COUNT_FREEZE, AGGREGATE_CALL, COUNT_CALL, BANNER])`
 //!
 //! ## Ports
-//! One or two inputs, one or two outputs; output 0 push or pull, output 1 push. Packets of input 1,
-//! which is push, start no new count. Packets that are not counted leave by output 1 if it is
+//! One or two inputs, one or two outputs; output 0 push or pull, output 1 push. Input 1 is push;
+//! its packets start no new count. Packets that are not counted leave by output 1 if it is
 //! connected.
 //!
 //! ## Description
-//! Counts packets or bytes by aggregate annotation. It counts up to a million aggregates; then it
-//! starts no new counts, as with `freeze`.
+//! Counts packets or bytes by aggregate annotation. It counts up to a million aggregates. After
+//! that it starts no new counts, as with `freeze`.
 //!
 //! ## Arguments
 //! - BYTES (keyword): count bytes; IP_BYTES: from the network header on; default false.
 //! - MULTIPACKET (keyword): count the packets that a packet stands for; default true.
 //! - EXTRA_LENGTH (keyword): count the extra length annotation; default true.
-//! - AGGREGATE_STOP, COUNT_STOP (keywords): stop the router at so many aggregates, or this sum.
-//! - AGGREGATE_FREEZE, COUNT_FREEZE (keywords): start no new counts from then on.
+//! - AGGREGATE_STOP, COUNT_STOP (keywords): stop the router at this number of aggregates, or at
+//!   this sum.
+//! - AGGREGATE_FREEZE, COUNT_FREEZE (keywords): start no new counts after this number of
+//!   aggregates, or this sum.
 //! - AGGREGATE_CALL, COUNT_CALL (keywords): `N HANDLER [VALUE]`: the handler is written once there
 //!   are N aggregates, or this sum.
 //! - BANNER (keyword): first line of files that it writes.
 //!
 //! ## Handlers
 //! - `nagg`, `count` (read): number of aggregates; sum of all counts.
-//! - `freeze`, `active` (read, write): whether to start no new counts; whether to count at all.
+//! - `freeze`, `active` (read, write): whether it starts no new counts; whether it counts at all.
 //! - `banner` (read, write): BANNER.
 //! - `write_text_file`, `write_ip_file` (write): writes all counts to a file, a line each: the
 //!   aggregate, as a number or an address, and its count.
-//! - `write_file` (write): the same as records of 8 bytes.
+//! - `write_file` (write): writes all counts to a file as records of 8 bytes.
 //! - `counts_pdf` (write): counts how often each count occurs.
-//! - `clear`, `stop` (write): forgets all; stops the router.
+//! - `clear`, `stop` (write): forgets all counts; stops the router.
 //!
 //! ## See also
 //! `AggregateIP`, `AggregateLength`, `AggregatePaint`, `Counter`
@@ -54,7 +56,8 @@ pub(crate) struct AggregateCounter {
     extra_length: bool,
     frozen: bool,
     active: bool,
-    /// Bounds on the number of aggregates and the sum: to stop, and to freeze.
+    /// The numbers of aggregates and the sums at which the router stops, and at which new counts
+    /// end.
     stop_at: [u64; 2],
     freeze_at: [u64; 2],
     calls: [Option<Call>; 2],
@@ -148,7 +151,7 @@ impl AggregateCounter {
 
     fn write_file(&self, name: &str, form: Form) -> Result<(), HandlerError> {
         let failed = |error: std::io::Error| HandlerError::Other(format!("{name}: {error}"));
-        // A handler opens files that the process may open: in a router of a node, none.
+        // A handler opens only files that the process may open; a node's router may open none.
         let mut file: Box<dyn Write> = match name {
             "-" => Box::new(std::io::stdout()),
             name => Box::new(BufWriter::new(File::create(name).map_err(failed)?)),

@@ -8,7 +8,7 @@
 //!
 //! ## Description
 //! Lets the first packet of each aggregate pass. Others leave by output 1, or are dropped. It
-//! remembers up to a million aggregates; all packets of further aggregates count as first.
+//! remembers up to a million aggregates. All packets of aggregates beyond these count as first.
 //!
 //! ## Arguments
 //! None.

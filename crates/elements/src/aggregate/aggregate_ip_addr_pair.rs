@@ -14,8 +14,8 @@
 //! element forgets the pairs whose last packet is the oldest.
 //!
 //! ## Arguments
-//! - TIMEOUT (keyword): a pair without packets for so many seconds (of the packets' time) gets
-//!   another number; 0, the default, for never.
+//! - TIMEOUT (keyword): a pair gets another number after this many seconds (of the packets' time)
+//!   without packets; default 0: never.
 //! - REAP (keyword): accepted as in Click, without effect.
 //!
 //! ## Handlers
@@ -39,7 +39,7 @@ const MOST: usize = 1 << 20;
 #[derive(Clone, Copy)]
 struct Pair {
     number: u32,
-    /// Its first packet was sent by the higher address.
+    /// The pair's first packet was sent by the higher address.
     reverse: bool,
     last_ns: u64,
 }

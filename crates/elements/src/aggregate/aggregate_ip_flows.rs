@@ -8,31 +8,31 @@
 //! One input, one or two outputs; output 0 push or pull, output 1 push.
 //!
 //! ## Description
-//! Numbers TCP and UDP flows from 1 on: sets each packet's aggregate annotation to the number of its
-//! flow, and its paint to 0 if it goes the way of the flow's first packet, 1 if it comes back. A
-//! flow ends when no packet has come for a time, a TCP flow that both sides have closed also with the
-//! next SYN. Times are those of the packets. All other packets leave by output 1, or are dropped; the
-//! network header annotation must be set. Of 262144 flows at most: while there are so many, packets of
-//! others leave by output 1 too.
+//! Numbers TCP and UDP flows from 1 on: sets each packet's aggregate annotation to the number of
+//! its flow. The paint is 0 for the direction of the flow's first packet, else 1. A flow ends when
+//! no packet has come for a time. A TCP flow that both sides have closed also ends with the next
+//! SYN. Times are those of the packets. All other packets leave by output 1, or are dropped. The
+//! network header annotation must be set. It knows 262144 flows at most: while there are so many,
+//! packets of other flows leave by output 1 too.
 //!
-//! Ports are only in a packet's first fragment. Where packets are pushed, fragments wait for it,
-//! and with them all packets between the two hosts, so that these stay in order; in all elements
-//! together that keep fragments, an eighth of the router's packet pool at most. Waiting packets at
-//! the end of the router leave when `clear` is written: `DriverManager(wait, write a.clear, stop)`.
+//! Ports are only in a packet's first fragment. On a push path, later fragments wait for it, and
+//! with them all packets between the two hosts, so that these stay in order. All elements together
+//! keep an eighth of the router's packet pool at most for this. Packets that still wait at the end
+//! of the router leave when `clear` is written: `DriverManager(wait, write a.clear, stop)`.
 //!
 //! ## Arguments
 //! - TCP_TIMEOUT (keyword): seconds after which a TCP flow has ended; default 86400.
-//! - TCP_DONE_TIMEOUT (keyword): the same once it has been closed; default 30.
+//! - TCP_DONE_TIMEOUT (keyword): seconds after which a closed TCP flow has ended; default 30.
 //! - UDP_TIMEOUT (keyword): seconds; default 60.
 //! - FRAGMENT_TIMEOUT (keyword): seconds that fragments wait; default 30.
-//! - REAP (keyword): seconds between two looks for flows that have ended; default 1200.
-//! - ICMP (keyword): number ICMP errors as the flow that they are about, and paint them 2 or 3;
-//!   default false.
-//! - FRAGMENTS (keyword): number later fragments too; default true where packets are pushed, and
-//!   only possible there.
+//! - REAP (keyword): seconds between two searches for flows that have ended; default 1200.
+//! - ICMP (keyword): give an ICMP error the number of the flow that it is about, and paint it 2 or
+//!   3; default false.
+//! - FRAGMENTS (keyword): number later fragments too. The default is true on a push path; a pull
+//!   path does not allow true.
 //! - TRACEINFO (keyword): a file for a line of XML about each flow; `-` is standard output.
-//! - SOURCE (keyword): the element whose handlers `filename` and `packet_filepos` say, for
-//!   that file, where packets come from.
+//! - SOURCE (keyword): the element that packets come from; the file of TRACEINFO gets the values of
+//!   its handlers `filename` and `packet_filepos`.
 //!
 //! ## Handlers
 //! - `clear` (write): ends all flows and sends the waiting packets.
@@ -53,7 +53,7 @@ use crate::shared::fields::Annotations;
 use crate::shared::files;
 use crate::shared::values::Time;
 
-/// Packets of two hosts that may wait: all hosts share the memory.
+/// Most packets of one pair of hosts that may wait: all hosts share the memory.
 const MAX_HELD: usize = 1024;
 /// Most flows, and most pairs of hosts.
 const MOST_FLOWS: usize = 1 << 18;
@@ -80,7 +80,7 @@ pub(crate) struct AggregateIPFlows {
     /// Time of the latest packet, and the next time to look for ended flows.
     now_ns: i64,
     reap_at_ns: Option<i64>,
-    /// Whether it has reported that packets have no time.
+    /// Whether the element has reported that packets have no time.
     told: bool,
 }
 
@@ -88,7 +88,7 @@ impl Class for AggregateIPFlows {
     const INFO: ClassInfo = ClassInfo::new("AggregateIPFlows", "1/1-2").processing("a/ah");
 }
 
-/// Writes the record of a flow that has ended. An error ends the file.
+/// Writes the record of a flow that has ended. After an error, no more records are written.
 fn write(trace: &mut Option<Box<dyn Write>>, hosts: Hosts, ports: (u16, u16), flow: &Flow) {
     let Some(file) = trace else { return };
     let (mut from, mut to) = ((hosts.1, ports.0), (hosts.2, ports.1));
@@ -185,7 +185,8 @@ impl AggregateIPFlows {
         self.flows.max(self.pairs.len()) < MOST_FLOWS || known() == Some(true)
     }
 
-    /// Handles a packet: sends it on, refuses it, or keeps it while others are sent on.
+    /// Handles a packet: sends it on, refuses it, or keeps it until packets before it have been
+    /// sent.
     fn take(&mut self, mut packet: Packet, context: &mut Context<'_>) -> Option<Packet> {
         if packet.timestamp_ns() == 0 {
             if !std::mem::replace(&mut self.told, true) {
@@ -202,7 +203,8 @@ impl AggregateIPFlows {
         self.now_ns = Time::of(packet.timestamp_ns()).0;
         let pair = self.pairs.entry(seen.hosts).or_default();
         if !pair.held.is_empty() || (seen.fragment && self.fragments == Some(true)) {
-            // One more than there is room for: one of these two hosts goes on without its number.
+            // There is one waiting packet too many: a packet of one of these two hosts goes on
+            // without its flow's number.
             let most = if self.share.is_full() { pair.held.len() } else { MAX_HELD };
             pair.held.push_back((packet, seen));
             let since_ns = self.now_ns.saturating_sub(self.fragment_ns);
@@ -219,7 +221,7 @@ impl AggregateIPFlows {
         Some(packet)
     }
 
-    /// Ends flows without packets for long enough, as seen from `now_ns`.
+    /// Ends the flows that had no packets for their timeout at `now_ns`.
     fn reap(&mut self, now_ns: i64, context: &mut Context<'_>) {
         let since_ns = now_ns.saturating_sub(self.fragment_ns);
         let mut pairs = std::mem::take(&mut self.pairs);
@@ -254,8 +256,8 @@ impl AggregateIPFlows {
     }
 }
 
-/// Sends packets on from the head that nothing holds up, or that waited too long or are too many;
-/// returns how many.
+/// Sends packets on from the head of the queue: those that need not wait, have waited too long, or
+/// are too many. Returns how many it sent.
 fn release(pair: &mut Pair, since_ns: i64, most: usize, context: &mut Context<'_>) -> usize {
     let before = pair.held.len();
     while let Some((head, seen)) = pair.held.front()
@@ -326,7 +328,7 @@ impl Element for AggregateIPFlows {
         std::mem::swap(&mut all, batch);
         for packet in all.drain() {
             if let Some(packet) = self.take(packet, context) {
-                // There is room: it was in a batch of this size.
+                // The batch has room: this packet was in a batch of the same size.
                 let _ = batch.push(packet);
             }
         }

@@ -12,15 +12,14 @@
 //! ## Arguments
 //! - IGNORE: seconds after the first packet that are not measured; default 0.
 //! - LINK_FCS: whether a frame's checksum, 4 bytes, counts for the link; default true.
-//! - MAX (keyword): seconds after the first packet from which on nothing counts; 0, the default, for
-//!   never.
+//! - MAX (keyword): stop counting this many seconds after the first packet; default 0: never.
 //! - THRESHOLD (keyword): accepted; no effect.
 //!
 //! ## Handlers
 //! - `count`, `byte_count` (read): packets and bytes.
 //! - `bit_count`, `link_count` (read): bits, and bits that a link needs: with preamble, gap between
 //!   frames, and checksum.
-//! - `rate`, `byte_rate`, `bit_rate`, `link_rate` (read): the same a second.
+//! - `rate`, `byte_rate`, `bit_rate`, `link_rate` (read): the same counts a second.
 //! - `time` (read): seconds that were measured.
 //! - `reset`, `reset_now` (write): starts again.
 //!
@@ -80,7 +79,7 @@ impl Element for AverageCounter {
         let most = keyword "MAX": u32 = 0;
         keyword "THRESHOLD": u32 => _;
         then {
-            // A negative number is 0, and one that is too large the largest.
+            // A negative number becomes 0, and a number that is too large becomes the largest.
             this.ignore_ns = (seconds * 1e9) as u64;
             this.beside = PREAMBLE_AND_GAP + if checksum { CHECKSUM } else { 0 };
             this.most_ns = if most == 0 { u64::MAX } else { u64::from(most) * 1_000_000_000 };

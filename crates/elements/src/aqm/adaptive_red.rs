@@ -32,7 +32,7 @@ const INTERVAL_NS: u64 = 500_000_000;
 /// Least TARGET.
 const LEAST: u32 = 10;
 
-/// Drops packets early, more or less so.
+/// RED that adapts MAX_P to the average length of its queues.
 #[derive(Default)]
 pub(crate) struct AdaptiveRED(RED);
 

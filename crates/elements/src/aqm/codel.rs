@@ -32,17 +32,17 @@ use crate::prelude::*;
 use crate::shared::fields::Annotations;
 use crate::shared::values::Time;
 
-/// Keeps queues short by dropping packets that left them late.
+/// Keeps queues short by dropping packets that waited in them too long.
 #[derive(Default)]
 pub(crate) struct CoDel {
     watched: Watched,
     target_ns: u64,
     interval_ns: u64,
-    /// When all will have waited too long for an interval.
+    /// The time when all packets will have waited too long for a whole interval.
     above_until_ns: Option<u64>,
     dropping: bool,
     next_drop_ns: u64,
-    /// Drops of this spell, and of the last.
+    /// Drops of the present spell of lateness, and of the last one.
     count: u32,
     last_count: u32,
     drops: u64,
@@ -93,7 +93,7 @@ impl CoDel {
             return true;
         }
         self.dropping = true;
-        // A spell soon after the last goes on at about its rate.
+        // A spell that begins soon after the last one continues at about its rate.
         let new = self.count.saturating_sub(self.last_count);
         let soon = now_ns.saturating_sub(self.next_drop_ns) < 16 * self.interval_ns;
         self.count = if new > 1 && soon { new } else { 1 };
@@ -158,7 +158,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A packet enters and one leaves each millisecond, after the first have waited `behind_ms`.
+    /// One packet enters and one leaves each millisecond; each leaves `behind_ms` after it entered.
     /// Returns the times of drops in milliseconds.
     fn drops(behind_ms: u64, until_ms: u64) -> Vec<u64> {
         let (mut bench, arena) =
@@ -185,7 +185,8 @@ mod tests {
     #[test]
     fn drops_come_closer_while_all_wait_too_long() {
         let times = drops(50, 600);
-        // First after an interval of lateness; then after 100, 100/√2, 100/√3 ... ms.
+        // The first drop comes after an interval of lateness; the next ones after 100, 100/√2,
+        // 100/√3 ... ms.
         let first = times[0];
         assert!((150..156).contains(&first), "{times:?}");
         for (time, expected) in times.iter().zip([0, 100, 171, 229, 279, 324]) {

@@ -36,7 +36,7 @@ use crate::prelude::*;
 use crate::shared::common::part;
 use crate::shared::random::Random;
 
-/// Empty queues are taken as looked at so often.
+/// While queues are empty, the average is updated as if a packet came at this interval.
 const EMPTY_TICK_NS: u64 = 20_000_000;
 
 /// Drops packets early.
@@ -52,7 +52,7 @@ pub(crate) struct RED {
     average: f64,
     /// Packets since the last marked or dropped one; `None` below MIN_THRESH.
     since: Option<u32>,
-    /// The bound that `since` times the probability must exceed.
+    /// The packet is dropped once `since` times the probability exceeds this.
     bar: f64,
     random: Random,
     empty_ns: Option<u64>,
@@ -173,7 +173,7 @@ impl RED {
 
     fn sift(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         let (now_ns, length) = (context.now_ns(), self.watched.length(context));
-        // Packets ahead in the batch will be in the queue when the next one gets there.
+        // The earlier packets of the batch will be in the queue when this packet gets there.
         let pushed = self.is_push;
         let mut ahead = 0;
         let drops = part(batch, context, |_| {
@@ -221,7 +221,7 @@ impl Element for RED {
 
     fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
         let mut own = context.take_batch();
-        // Until something is left, or there is nothing more.
+        // Pulls until a packet is left, or the input has no more.
         while own.is_empty() && context.pull(0, max, &mut own) > 0 {
             self.sift(&mut own, context);
         }
@@ -280,7 +280,7 @@ mod tests {
         let (mut router, arena) = bench(&["10", "20", "0.1", "STABILITY 0", "GENTLE false"]);
         assert_eq!(push(&mut router, &arena, 11), 11);
         assert_eq!(router.read("red.drops", ""), Ok("0".into()));
-        // However many come, the average stays at the bar.
+        // However many packets come, the average stays at the bound.
         assert_eq!(push(&mut router, &arena, 500), 21);
         assert_eq!(router.read("red.queues", ""), Ok("queue\n".into()));
         router.write("red.max_thresh", "40").unwrap();

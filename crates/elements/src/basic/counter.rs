@@ -10,15 +10,15 @@
 //! Counts packets and bytes, and measures their rates over the last second or so.
 //!
 //! ## Arguments
-//! - COUNT_CALL (keyword): `N HANDLER [VALUE]`: when the N-th packet comes, before it goes on,
-//!   the handler is written.
+//! - COUNT_CALL (keyword): `N HANDLER [VALUE]`: writes the handler when the N-th packet comes,
+//!   before it goes on.
 //! - BYTE_COUNT_CALL (keyword): the same when the N-th byte comes.
 //!
 //! ## Handlers
-//! - `count_call`, `byte_count_call` (read, write): see the arguments; nothing once it was called.
+//! - `count_call`, `byte_count_call` (read, write): see the arguments; empty after the call.
 //! - `count`, `byte_count` (read): packets and bytes since the start or the last reset.
-//! - `rate`, `byte_rate`, `bit_rate` (read): the same a second.
-//! - `reset`, `reset_counts` (write): sets all to zero.
+//! - `rate`, `byte_rate`, `bit_rate` (read): the same counts a second.
+//! - `reset`, `reset_counts` (write): sets all counts to zero.
 //!
 //! ## See also
 //! `Discard`
@@ -40,7 +40,7 @@ pub(crate) struct Counter {
     since_ns: u64,
     since_count: u64,
     since_bytes: u64,
-    /// A second, averaged over the last few.
+    /// Packets a second, averaged over the last few seconds.
     rate: f64,
     byte_rate: f64,
     count_call: Option<Call>,

@@ -11,8 +11,8 @@
 //!
 //! ## Arguments
 //! - ACTIVE (keyword): whether to pull; default true.
-//! - BURST (keyword): most packets pulled in a turn, default 256; 1 where packets go one by one, as in
-//!   Click.
+//! - BURST (keyword): most packets pulled in a turn, default 256; 1 in a router that handles
+//!   packets one by one, as Click does.
 //!
 //! ## Handlers
 //! - `count` (read): packets dropped.

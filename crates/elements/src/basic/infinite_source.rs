@@ -12,8 +12,9 @@
 //!
 //! ## Arguments
 //! - DATA: contents of each packet; default 69 bytes of text.
-//! - LIMIT: stop after this many; negative, the default, means never.
-//! - BURST: packets in a turn, default 32, at most 256; 1 where packets go one by one, as in Click.
+//! - LIMIT: stop after this many packets; default -1: never.
+//! - BURST: packets in a turn, default 32, at most 256; 1 in a router that handles packets one by
+//!   one, as Click does.
 //! - ACTIVE: whether to send; default true.
 //! - LENGTH (keyword): send packets of this length; DATA is repeated to fill it.
 //! - STOP (keyword): stop the router once LIMIT is reached; default false.
@@ -121,7 +122,7 @@ impl Element for InfiniteSource {
         }
         self.timestamp.get_or_insert(context.burst() == 1);
         self.room = context.downstream(0);
-        // On a pull path the task finds no push connection, and would only waste packets.
+        // On a pull path there is no push connection: the task would only waste packets.
         if context.is_push_output(0) {
             context.add_task(1024);
         }
@@ -161,7 +162,7 @@ impl Element for InfiniteSource {
         both "data" [RAW] => this.data.text(), set {
             this.data = Data::new(Some(value.as_bytes().to_vec()), None);
         };
-        // An event that may let it go on: the next limit is reported again.
+        // This write may let the source continue, so it reports the next limit again.
         both "limit" [CALM] => this.limit, set {
             (this.limit, this.told) = (parse("limit", value)?, false);
         };
@@ -172,7 +173,7 @@ impl Element for InfiniteSource {
         both "length" [CALM] => this.data.length(), set {
             this.data.set_length(parse("length", value)?);
         };
-        // Names of earlier versions of Click.
+        // The handler's name in earlier versions of Click.
         both "datasize" [UNCOMMON] => this.data.length(), set {
             this.data.set_length(parse("datasize", value)?);
         };

@@ -7,13 +7,14 @@
 //! One push output.
 //!
 //! ## Description
-//! Makes RATE packets a second, and gives each the time. If it comes late, it sends the due packets at once, but at
-//! most a batch, or the packets of a hundredth of a second, if that is more.
+//! Makes RATE packets a second, and gives each packet the current time. If a turn comes late, it
+//! sends the due packets at once: at most a batch, or the packets of a hundredth of a second if
+//! these are more.
 //!
 //! ## Arguments
 //! - DATA: contents of each packet; default 69 bytes of text.
 //! - RATE: packets a second, default 10.
-//! - LIMIT: stop after this many; negative, the default, means never.
+//! - LIMIT: stop after this many packets; default -1: never.
 //! - ACTIVE: whether to send; default true.
 //! - LENGTH (keyword): send packets of this length; DATA is repeated to fill it.
 //! - BANDWIDTH (keyword): in place of RATE, such as 10Mbps; without a unit bytes a second.
@@ -61,20 +62,20 @@ impl RatedSource {
         if rate == 0 || now_ns < self.next_ns {
             return 0;
         }
-        // Longer than this is not made up for.
+        // Packets that are due for longer than this are not made.
         let most_ns = (SECOND_NS / 100).max(BATCH as u64 * SECOND_NS / rate);
         if late_ns > most_ns {
             self.next_ns = now_ns - most_ns;
         }
-        // u128: a second's nanoseconds times a rate of 32 bits does not fit 64 bits safely.
+        // A product of nanoseconds and a rate of 32 bits may exceed 64 bits.
         let late_ns = u128::from(now_ns - self.next_ns);
         let due = (late_ns * u128::from(rate) / u128::from(SECOND_NS) + 1).min(BATCH as u128);
         self.next_ns += (due * u128::from(SECOND_NS) / u128::from(rate)) as u64;
         due as usize
     }
 
-    /// Goes on after a write: it may have been stopped, or waiting for a time that another rate
-    /// sets otherwise.
+    /// Continues after a write: the source may have been stopped, or wait for a time that the new
+    /// rate changes.
     fn go_on(&mut self, context: &mut Context<'_>) {
         self.next_ns = context.now_ns();
         context.schedule(0, self.next_ns);
@@ -119,7 +120,7 @@ impl Element for RatedSource {
         }
         let mut batch = context.take_batch();
         self.count += self.data.fill(&mut batch, due, context.arena()) as u64;
-        // Elements that delay packets use it.
+        // Elements that delay packets use this time.
         let wall_ns = context.wall_ns();
         batch.iter_mut().for_each(|packet| packet.set_timestamp_ns(wall_ns));
         context.push_batch(0, &mut batch);
@@ -129,7 +130,8 @@ impl Element for RatedSource {
                 context.stop();
             }
         } else {
-            // Not again in this round, even if more is due: others have their turn.
+            // The task does not run again in this round, even if more packets are due: other tasks
+            // have their turn.
             context.schedule(0, self.next_ns.max(now_ns + 1));
         }
     }
@@ -156,7 +158,7 @@ impl Element for RatedSource {
             this.data.set_length(parse("length", value)?);
             this.go_on(context);
         };
-        // Its name in earlier versions of Click.
+        // The handler's name in earlier versions of Click.
         both "datasize" [UNCOMMON] => this.data.length(), set {
             this.data.set_length(parse("datasize", value)?);
             this.go_on(context);

@@ -71,7 +71,7 @@ struct Port {
     state: State,
     since_ns: u64,
     acknowledges: bool,
-    /// The best message that arrived by it.
+    /// The best message that arrived by this port.
     message: Message,
 }
 
@@ -124,7 +124,7 @@ impl EtherSpanTree {
         }
     }
 
-    /// Finds the root, and the ports that lead to it or from it.
+    /// Finds the root bridge, and which ports lead to it or away from it.
     fn find_tree(&mut self, context: &mut Context<'_>) {
         let own = self.bridge();
         self.best = Message::own(own);
@@ -155,7 +155,7 @@ impl EtherSpanTree {
             return;
         }
         let Some(message) = Message::read(frame, now_ns) else { return };
-        // One that is the same has it live longer.
+        // The same message again only renews the expiry time.
         if port.message.rank(&message) != Ordering::Greater {
             port.message = message;
         }
@@ -184,7 +184,7 @@ impl EtherSpanTree {
         for index in 0..self.ports.len() {
             let (address, best) = (self.address, self.best);
             let Some(port) = self.ports.get_mut(index) else { continue };
-            // By the port that leads to the root there is nothing to say.
+            // No message is sent by the port that leads to the root.
             if best.rank(&port.message) != Ordering::Greater {
                 continue;
             }
@@ -289,7 +289,7 @@ mod tests {
 
     use crate::testing::Bench;
 
-    /// Bridges with the given numbers; those at both ends of a link have each other's ports.
+    /// Bridges with the given numbers; the ports at both ends of each link are connected.
     fn bridges(numbers: &[u8], links: &[[(usize, usize); 2]], ports: usize) -> Router {
         let mut graph = Graph::default();
         let mut trees = Vec::new();
@@ -330,7 +330,8 @@ mod tests {
         }
         let states: Vec<String> =
             (0..3).map(|at| router.read(&format!("st{at}.states"), "").unwrap()).collect();
-        // The second is the root. Between the others, the one with the higher number blocks.
+        // The second bridge is the root. Of the two other bridges, the one with the higher number
+        // blocks.
         assert_eq!(states, ["forward\nblock\n", "forward\nforward\n", "forward\nforward\n"]);
         assert_eq!(router.read("in0.active1", ""), Ok("false".into()));
         assert_eq!(router.read("out1.active1", ""), Ok("true".into()));

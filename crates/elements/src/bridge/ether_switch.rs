@@ -7,21 +7,22 @@
 //! As many push inputs as push outputs: input n and output n belong to the same LAN.
 //!
 //! ## Description
-//! A learning bridge. A frame's source address is remembered with the input it came by; a frame
-//! to a remembered address leaves by that LAN's output, and not at all if it came from there.
-//! Frames to groups and to addresses not known leave by all other outputs; the last of them gets
-//! the packet itself, the others copies, as far as there are buffers.
+//! A learning bridge. It remembers the source address of each frame with the input of that frame. A
+//! frame to a remembered address leaves by that LAN's output, or not at all if it came from that
+//! LAN. Frames to groups and to unknown addresses leave by all other outputs: the last output gets
+//! the packet itself, the others get copies, as far as there are buffers.
 //!
-//! The table is bounded. Each address has eight possible places. If all are taken, it replaces the
-//! address whose last frame is the oldest. So a LAN that invents many addresses can displace
-//! others, whose frames are then flooded, but costs no more memory.
+//! The table is bounded. Each address has eight possible places. If all are taken, the element
+//! replaces the address whose last frame is the oldest. So a LAN that invents many addresses can
+//! displace other addresses, whose frames are then flooded. It cannot cost more memory.
 //!
 //! ## Arguments
-//! - TIMEOUT: how long an address is remembered after it was heard of last, default 300 s. 0
-//!   turns learning off: a hub.
+//! - TIMEOUT: how long an address is remembered after its last frame, default 300 s. 0 turns
+//!   learning off: the switch is a hub.
 //! - CAPACITY: places in the table, default 8192, rounded up to a power of two.
-//! - RESERVED: whether frames that no bridge may forward go on, default true, as in Click: those to
-//!   01:80:c2:00:00:00 to 0f (IEEE 802.1D section 7.12.6), and those from a group or from all.
+//! - RESERVED: whether the switch forwards frames that no bridge may forward; default true, as in
+//!   Click. These are frames to 01:80:c2:00:00:00 to 0f (IEEE 802.1D section 7.12.6), and frames
+//!   whose source is a group or broadcast address.
 //!
 //! ## Handlers
 //! - `table` (read): addresses and their ports, one a line.
@@ -43,7 +44,7 @@ use europa_packet::{EthernetHeader, Header, MacAddr};
 
 use crate::shared::neighbour::nanoseconds;
 
-/// An address and where it was heard.
+/// An address and the port where it was last a source.
 #[derive(Clone, Copy, Debug, Default)]
 struct Heard {
     /// In the low 48 bits; 0 if the place is empty.
@@ -99,7 +100,8 @@ fn number(address: MacAddr) -> u64 {
 impl EtherSwitch {
     #[inline(always)]
     fn places(&mut self, address: u64) -> Option<&mut [Heard; WAYS]> {
-        // The number of sets is a power of two; a product's upper bits depend on all of it.
+        // The number of sets is a power of two, and the upper bits of a product depend on all bits
+        // of the address.
         let hash = address.wrapping_mul(self.secret) >> 32;
         let index = hash as usize & self.table.len().wrapping_sub(1);
         self.table.get_mut(index)
@@ -115,7 +117,7 @@ impl EtherSwitch {
                 oldest = index;
                 break;
             }
-            // An empty place was heard of at the beginning of time.
+            // An empty place counts as the oldest.
             if place.at_ns < oldest_ns || place.address == 0 {
                 oldest = index;
                 oldest_ns = if place.address == 0 { 0 } else { place.at_ns };
@@ -159,7 +161,7 @@ impl EtherSwitch {
     /// Sends a frame to all LANs but its own.
     fn flood(&mut self, packet: Packet, from: usize, context: &mut Context<'_>) {
         self.flooded += 1;
-        // As many LANs as inputs; another output is no LAN.
+        // There are as many LANs as inputs; any further output is no LAN.
         let mut others = (0..context.inputs()).filter(|port| *port != from);
         let Some(last) = others.next_back() else { return };
         for port in others {
@@ -332,7 +334,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain map: every frame reaches the LAN of its destination, never its own.
+        /// Compares the switch with a plain map: every frame reaches the LAN of its destination,
+        /// and never its own.
         #[test]
         fn frames_reach_their_lan(
             frames in prop::collection::vec((0usize..4, 1u8..9, 1u8..9), 1..60)

@@ -4,8 +4,8 @@
 //! `ListenEtherSwitch([TIMEOUT, keywords])`
 //!
 //! ## Ports
-//! Push inputs, and one push output more than inputs: input n and output n belong to the same LAN,
-//! the last output is the one that listens.
+//! Push inputs, and one push output more than inputs: input n and output n belong to the same LAN;
+//! the last output gets the copies.
 //!
 //! ## Description
 //! An `EtherSwitch` whose last output gets a copy of every frame that comes in, as far as there are

@@ -10,7 +10,7 @@ pub(super) const BYTES: usize = 60;
 const GROUP: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 0];
 /// Type of a message that only announces a change.
 const CHANGE: u8 = 128;
-/// Parts of a second that times are counted in.
+/// Times in a message are counted in this part of a second.
 const PARTS: u64 = 256;
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -24,7 +24,7 @@ pub(super) struct Message {
     pub(super) change: bool,
     /// Time of its creation; `None` if it does not expire.
     pub(super) made_ns: Option<u64>,
-    /// Seconds that a message is believed, between two messages, and until a port forwards.
+    /// Seconds for which a message is valid, between two messages, and before a port forwards.
     pub(super) max_age: u16,
     pub(super) hello: u16,
     pub(super) delay: u16,
@@ -51,13 +51,13 @@ impl Message {
         Message { cost: u32::from(u16::MAX), port: u16::MAX, ..Message::own(u64::MAX) }
     }
 
-    /// Whether it is better than another: greater is better.
+    /// Compares two messages: the better one is greater.
     pub(super) fn rank(&self, other: &Message) -> Ordering {
         let key = |message: &Message| (message.root, message.cost, message.bridge, message.port);
         key(other).cmp(&key(self))
     }
 
-    /// The message if another bridge sends it by this port.
+    /// The message as another bridge receives it if it is sent by this port.
     pub(super) fn sent_by(self, bridge: u64, port: u16) -> Message {
         Message { bridge, port, ..self }
     }

@@ -7,14 +7,15 @@ use super::{Description, MOST_INTERFACES, Problem};
 /// The configuration of a router whose Linux handles all packets that the fast path does not
 /// forward.
 ///
-/// At first Linux gets all packets. Linux's routes and neighbours are then loaded into `route`,
-/// `route6`, and `forwardN` and `forward6_N` of interface N, and the policies of `gateN` and of
-/// those two name the packets that the tables must not decide. Outputs of the look-ups are the
-/// interfaces, then Linux, then a discard, then Linux for errors.
+/// At first Linux gets all packets. Linux's routes are then loaded into `route` and `route6`, and
+/// its neighbours into `forwardN` and `forward6_N` of interface N. The policies of these elements
+/// and of `gateN` select the packets that the tables must not decide. Outputs of the look-ups are
+/// the interfaces, then Linux, then a discard, then Linux for errors.
 ///
-/// Linux gets unchanged: all group-addressed frames (routing protocols, ARP, Neighbor Discovery),
-/// all that is neither IPv4 without options nor IPv6, packets to or from a link-local address, and
-/// packets to its own addresses, to unknown neighbours, too long, or with an expired TTL.
+/// Linux gets unchanged: all group-addressed frames (routing protocols, ARP, Neighbor Discovery);
+/// all packets that are neither IPv4 without options nor IPv6; packets to or from a link-local
+/// address; packets to its own addresses or to unknown neighbours; packets that are too long, or
+/// whose TTL has expired.
 ///
 /// # Errors
 /// Too many interfaces.
@@ -29,7 +30,7 @@ pub fn ipv4_with_host(description: &Description) -> Result<String, Problem> {
         let lines = prefixes.iter().map(|prefix| format!(", {prefix} - {host}"));
         format!("{all} - {errors}{}", lines.collect::<String>())
     };
-    // `DropMartians` has checked the destinations that belong to no host.
+    // `DropMartians` has already dropped packets to destinations that belong to no host.
     let route = base("0.0.0.0/0", &[]);
     let route6 = base("::/0", &["::/128", "::ffff:0:0/96", "ff00::/8", "fe80::/10"]);
     let _ = write!(

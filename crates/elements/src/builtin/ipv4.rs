@@ -13,12 +13,12 @@ pub(super) fn words(values: impl IntoIterator<Item = impl Display>) -> String {
     values.into_iter().map(|value| value.to_string()).collect::<Vec<_>>().join(" ")
 }
 
-/// An IPv4 error with the precedence of routers; `arguments` follow its source.
+/// An element that makes IPv4 errors with the precedence of routers; `arguments` follow its source.
 pub(super) fn error4(source: Ipv4Addr, arguments: impl Display) -> String {
     format!("ICMPError({source}, {arguments}, PRECEDENCE 6)")
 }
 
-/// The anycast addresses of these as an argument.
+/// The anycast addresses of these interfaces as an argument.
 fn anycast<'a>(interfaces: impl IntoIterator<Item = &'a Interface>) -> String {
     let pairs: Vec<_> = interfaces.into_iter().flat_map(|i| anycast6(&i.addresses)).collect();
     let arguments = words(pairs.iter().flatten());
@@ -40,16 +40,16 @@ pub(super) struct Router<'a> {
 
 /// The configuration of a router.
 ///
-/// Forwarded packets take the path of Click's standard router. In addition: ARP and Neighbor
-/// Discovery; pings to the router's own addresses are answered, other packets to them get an ICMP
-/// port (TCP, UDP) or protocol unreachable; ICMP errors for packets that cannot be forwarded (TTL,
-/// MTU, no route, unreachable neighbour), redirects; martians, broadcasts and multicast are
-/// dropped. IPv6 is enabled if an interface has an IPv6 address; its link-local address is then
-/// derived from its Ethernet address. New own addresses are announced, and switches learn their
-/// groups. Frames with only a priority tag count as untagged.
+/// Forwarded packets take the path of Click's standard router. In addition, the router speaks ARP
+/// and Neighbor Discovery. It answers pings to its own addresses; other packets to them get an ICMP
+/// port (TCP, UDP) or protocol unreachable. It sends ICMP errors for packets that it cannot forward
+/// (TTL, MTU, no route, unreachable neighbour), and redirects. It drops martians, broadcasts and
+/// multicast. IPv6 is enabled if an interface has an IPv6 address; the interface's link-local
+/// address is then derived from its Ethernet address. The router announces its new addresses, and
+/// so switches learn its groups. Frames with only a priority tag count as untagged.
 ///
 /// # Errors
-/// The parts of the description that are impossible.
+/// Returns an error that names the impossible parts of the description.
 pub fn ipv4(description: &Description) -> Result<String, Problem> {
     let interfaces = &description.interfaces;
     if interfaces.len() > MOST_INTERFACES {
@@ -100,7 +100,7 @@ impl Router<'_> {
         let _ = writeln!(self.declarations, "{line}");
     }
 
-    /// Neighbours of an interface that are not asked for, as an argument.
+    /// Static neighbours of an interface as an argument: the router sends no requests for them.
     fn fixed(&self, index: usize, is_v4: bool) -> String {
         let of_interface = |n: &&Neighbour| n.interface == index && n.address.is_ipv4() == is_v4;
         let pair = |n: &Neighbour| format!("{} {}", n.address, n.mac);
@@ -139,7 +139,7 @@ impl Router<'_> {
             way("12/86dd", format!("{check} -> {flows6}"));
         }
         if !own4.is_empty() || !own6.is_empty() {
-            // A priority tag is no VLAN's (IEEE 802.1Q section 6.9).
+            // A priority tag belongs to no VLAN (IEEE 802.1Q section 6.9).
             way("12/8100 14/0000%0fff", format!("VLANDecap(false) -> class{n}"));
         }
         self.declare(format_args!("out{n} :: ToDevice({name});"));
@@ -202,7 +202,8 @@ impl Router<'_> {
             "fragment{n}[1] -> {} -> route;",
             error4(own, format_args!("unreachable, needfrag, {broadcasts}, PMTU {mtu}"))
         ));
-        // One that is at the end of its time goes nowhere else. `FixIPSrc` knows one address only.
+        // A packet with an expired TTL leaves by no other interface. `FixIPSrc` knows one address
+        // only.
         self.line(format_args!(
             "same{n}[1] -> expires{n} :: Classifier(8/00%fe, -); expires{n}[0] -> Discard;"
         ));

@@ -1,13 +1,13 @@
-//! The process of a router with `run: kernel`: its XDP program runs in the kernel, and this process
-//! gets the packets that the program passes or does not get.
+//! The process of a router with `run: kernel`: its XDP program runs in the kernel. This process
+//! gets the packets that the program passes, and those that never reach the program.
 
 use std::fmt::Write as _;
 
 use super::Interface;
 
-/// The configuration: all packets go to the slow path and back, or are discarded without one.
-/// Frames that the program sends by interfaces of `queued` arrive by a hidden interface, and leave
-/// by the interface of the program's choice.
+/// The configuration: all packets go to the slow path and back; without a slow path they are
+/// discarded. Frames that the program sends by interfaces of `queued` arrive by a hidden interface,
+/// and leave by the interface that the program chose.
 pub fn kernel(interfaces: &[Interface], has_slow_path: bool, queued: &[&str]) -> String {
     let mut text = String::from("// The router's XDP program runs in the kernel.\n");
     text += match has_slow_path {

@@ -12,7 +12,7 @@ impl Router<'_> {
         self.description.labels.as_ref().filter(|labels| !labels.interfaces.is_empty())
     }
 
-    /// The rank of an interface among those with signalling, and their number.
+    /// The position of an interface among those with signalling, and their number.
     fn place(&self, interface: usize) -> Option<(usize, usize)> {
         let all = &self.switch()?.interfaces;
         Some((all.iter().position(|other| *other == interface)?, all.len()))
@@ -49,11 +49,12 @@ impl Router<'_> {
         }
     }
 
-    /// The destinations of frames for an interface's neighbours, and of packets for none of them.
+    /// The destinations of frames from an interface to its neighbours, and of packets for no
+    /// neighbour.
     pub(super) fn behind_neighbours(&self, interface: usize, dead: &str) -> (String, String) {
         match self.place(interface) {
             None => (format!("out{interface}"), dead.to_owned()),
-            // The error for a packet with labels would quote what its sender has not sent.
+            // The error would quote the packet with labels that its sender has not sent.
             Some(_) => {
                 let known = format!("{dead}_by{interface}");
                 let dead = format!("{known} :: CheckPaint(255) -> Discard; {known}[1] -> {dead}");
@@ -124,7 +125,7 @@ impl Router<'_> {
         }
     }
 
-    /// Ports of a family that the router does not have.
+    /// Outputs for an address family that the router does not have.
     fn unused_labels(&mut self, first: usize) {
         self.line(format_args!("Idle -> [{first}]labels;"));
         for output in [first, first + 2, first + 4] {

@@ -1,6 +1,6 @@
 //! Europa's own fast paths, `builtin: ipv4` and `builtin: bridge`, as Click configurations.
 //!
-//! They are made of this library's elements only, so their text can be read, run by `europa click`,
+//! They consist of this library's elements only. So their text can be read, run by `europa click`,
 //! and used as the start of another configuration.
 
 mod bridge;
@@ -27,30 +27,30 @@ pub use update::{Update, update};
 /// An interface of the router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name in `FromDevice` and `ToDevice`.
+    /// The interface's name in `FromDevice` and `ToDevice`.
     pub name: String,
     /// Its Ethernet address.
     pub mac: MacAddr,
     /// Longest IP packet in bytes, without the Ethernet header.
     pub mtu: u32,
-    /// Its addresses with the prefix lengths of their subnets.
+    /// The interface's addresses with the prefix lengths of their subnets.
     pub addresses: Vec<IpNet>,
 }
 
 /// The destination of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Another router. The interface, by number, may be omitted if the router's address is in the
-    /// subnet of one.
+    /// Another router is the next hop. The interface, by number, may be omitted if the router's
+    /// address is in the subnet of one.
     Via {
         /// The router's address.
         address: IpAddr,
         /// The interface.
         interface: Option<usize>,
     },
-    /// Neighbours on an interface, by number.
+    /// The destinations are neighbours on an interface, by number.
     Interface(usize),
-    /// Nowhere: packets are dropped in silence.
+    /// Nowhere: packets are dropped without an error.
     Blackhole,
 }
 
@@ -63,27 +63,27 @@ pub struct Route {
     pub next: Next,
 }
 
-/// A neighbour that is not asked for.
+/// A static neighbour: the router sends no requests for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbour {
     /// Its IP address.
     pub address: IpAddr,
     /// Its Ethernet address.
     pub mac: MacAddr,
-    /// The interface it is reached through, by number.
+    /// The interface that leads to the neighbour, by number.
     pub interface: usize,
 }
 
 /// A router.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
-    /// Its interfaces; others name them by number.
+    /// The router's interfaces; other fields name them by number.
     pub interfaces: Vec<Interface>,
     /// Routes.
     pub routes: Vec<Route>,
-    /// Neighbours that are not asked for.
+    /// Static neighbours: the router sends no requests for them.
     pub neighbours: Vec<Neighbour>,
-    /// Label switching, if interfaces signal.
+    /// Label switching; `None` if no interface signals.
     pub labels: Option<Labels>,
 }
 

@@ -20,7 +20,7 @@ pub(super) enum Output {
 }
 
 impl Output {
-    /// Its number, after this number of interfaces.
+    /// The number of this output in a router with this number of interfaces.
     pub(super) fn number(self, interfaces: usize) -> usize {
         match self {
             Output::Interface(index) => index,
@@ -138,7 +138,7 @@ pub(super) fn routes(description: &Description, is_v4: bool) -> Result<Vec<Strin
     table.insert(everything, (None, Output::Unreachable));
     for (index, interface) in description.interfaces.iter().enumerate() {
         for net in interface.addresses.iter().filter(|net| net.addr().is_ipv4() == is_v4) {
-            // The first of several interfaces in the same subnet has it.
+            // If several interfaces are in the same subnet, the first one has the route.
             table.entry(net.trunc()).or_insert((None, Output::Interface(index)));
         }
     }
@@ -156,7 +156,7 @@ pub(super) fn routes(description: &Description, is_v4: bool) -> Result<Vec<Strin
             }
         }
     }
-    // Own addresses last: in any case they are the router's.
+    // Own addresses come last, so that they are the router's in any case.
     for net in description.interfaces.iter().flat_map(|interface| &interface.addresses) {
         if net.addr().is_ipv4() == is_v4 {
             table.insert(net.addr().into(), (None, Output::Local));

@@ -103,8 +103,8 @@ fn address(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
-/// Two interfaces: MTU 1500 and 1400; a route by the next router, and a more specific unreachable
-/// one.
+/// Two interfaces: MTU 1500 and 1400; a route with a next router, and a more specific unreachable
+/// route.
 fn description() -> Description {
     let interface = |index: usize, mtu, addresses: &[&str]| Interface {
         name: format!("eth{index}"),
@@ -224,7 +224,7 @@ fn packets_are_forwarded() {
     ] {
         let wanted = forwarded(&frame, OWN[interface], to);
         let mut out = model().receive(0, &[frame]);
-        // A host with a shorter way gets a redirect; that is another test.
+        // A host that has a shorter way gets a redirect, which another test covers.
         out.retain(|(_, frame)| frame[12..14] != [8, 0] || frame[23] != 1);
         assert_eq!(out, [(interface, wanted)], "{name}");
     }
@@ -334,7 +334,7 @@ fn pings_are_answered() {
     for (source, own, from) in [
         (HOST_A6, "2001:db8::1", "2001:db8::1"),
         (HOST_A6, "2001:db8:1::1", "2001:db8:1::1"),
-        // Of the subnet's routers; answers come from one of them.
+        // The anycast address of the subnet's routers; answers come from the router's own address.
         (HOST_A6, "2001:db8::", "2001:db8::1"),
         (LOCAL_A6, "fe80::ff:fe00:0", "fe80::ff:fe00:0"),
         (LOCAL_A6, "2001:db8::1", "2001:db8::1"),
@@ -355,7 +355,7 @@ fn neighbours_ask_and_are_asked() {
     let question = Frame::new(A, MacAddr::BROADCAST).arp(&asked);
     let answer = Frame::new(OWN[0], A).arp(&asked.reply(OWN[0]));
     assert_eq!(model.receive(0, &[question]), [(0, answer)]);
-    // Another interface's address is not answered for.
+    // The router does not answer requests for another interface's address.
     let other = ArpPacket::request(A, HOST_A.into(), OWN_B.into());
     assert_eq!(model.receive(0, &[Frame::new(A, MacAddr::BROADCAST).arp(&other)]), []);
 
@@ -378,7 +378,7 @@ fn neighbours_ask_and_are_asked() {
     let reply = Frame::new(B, OWN[1]).ipv6(address(there), address("2001:db8:1::1")).ttl(255);
     assert_eq!(model.receive(1, &[reply.icmp6(&message)]), [(1, forwarded(&frame, OWN[1], B))]);
 
-    // No neighbour answers: the sender gets an error. The router says some things by itself, too.
+    // No neighbour answers: the sender gets an error. The router also sends messages of its own.
     let silent = v4(HOST_A, [10, 1, 0, 78], 64, 9);
     assert_eq!(model.receive(0, &[silent]).len(), 1);
     let told: Vec<_> = (1..10)
@@ -395,7 +395,7 @@ fn neighbours_ask_and_are_asked() {
 
 #[test]
 fn senders_learn_of_a_shorter_way() {
-    // To the next router in the sender's own subnet.
+    // The packet goes to the next router, which is in the sender's own subnet.
     let frame = v4(HOST_A, [10, 2, 3, 4], 64, 9);
     let mut out = model().receive(0, std::slice::from_ref(&frame));
     out.sort();
@@ -520,7 +520,8 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// For any packet, no element panics, and every slot is free again when all waiting is over.
+    /// For any packet, no element panics, and every slot is free again when no packet waits any
+    /// more.
     #[test]
     fn no_frame_does_harm_or_is_lost(
         arrivals in prop::collection::vec((0usize..2, frames()), 1..60),
@@ -536,7 +537,7 @@ proptest! {
             model.now_ns += 100_000_000;
             for (out, frame) in model.receive(interface, &[frame]) {
                 let most = 14 + description.interfaces[out].mtu as usize;
-                // Arriving frames may be longer than any MTU, and a bridge does not fragment.
+                // Arriving frames may be longer than the MTU; a bridge does not fragment them.
                 prop_assert!(as_bridge || frame.len() <= most, "{} bytes by {out}", frame.len());
             }
         }
@@ -588,7 +589,7 @@ fn with_a_slow_path_linux_gets_what_is_not_forwarded() {
         assert_eq!(model.receive(0, std::slice::from_ref(&frame)), [], "{what}");
         assert_eq!(std::mem::take(&mut model.devices.host[0]), [frame], "{what}");
     }
-    // Options that every router on the way reads are read by Linux.
+    // Linux gets packets with options that every router on the way must read.
     model.engine.write("route6.load", "set fd00:1::/64 - 1").unwrap();
     model.engine.write("forward6_1.load", "set fd00:1::9 02:00:00:00:00:0b").unwrap();
     let address = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap();

@@ -1,4 +1,4 @@
-//! From one description to another without a new graph: routes and neighbours are tables.
+//! Changes one description into another without a new graph: routes and neighbours are tables.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ pub struct Update {
     pub value: String,
 }
 
-/// Lines of one write, so that a large change causes many short pauses, not a long one.
+/// Lines of one write: a large change causes many short pauses instead of a long one.
 const LINES: usize = 512;
 
 /// The writes that change the running `builtin: ipv4` from `old` to `new`; `None` if more than
 /// routes and neighbours differ.
 ///
 /// # Errors
-/// The parts of either description that are impossible.
+/// Returns an error that names the impossible parts of either description.
 pub fn update(old: &Description, new: &Description) -> Result<Option<Vec<Update>>, Problem> {
     let bare = |description: &Description| {
         let (interfaces, labels) = (description.interfaces.clone(), description.labels.clone());
@@ -37,7 +37,7 @@ pub fn update(old: &Description, new: &Description) -> Result<Option<Vec<Update>
         let gone =
             before.keys().filter(|to| !after.contains_key(*to)).map(|to| format!("remove {to}"));
         let differs = |to: &String, hop: &String| before.get(to) != Some(hop);
-        // New routes first, so that a destination always has one.
+        // New routes are added first, so that a destination always has one.
         let lines: Vec<String> = after
             .iter()
             .filter(|(to, hop)| differs(to, hop))
@@ -68,7 +68,7 @@ pub fn update(old: &Description, new: &Description) -> Result<Option<Vec<Update>
     Ok(Some(updates))
 }
 
-/// Gateway and output by prefix. A family without addresses has no table.
+/// Gateway and output of each prefix. A family without addresses has no table.
 fn table(description: &Description, is_v4: bool) -> Result<BTreeMap<String, String>, Problem> {
     let mut nets = description.interfaces.iter().flat_map(|interface| &interface.addresses);
     if !nets.any(|net| net.addr().is_ipv4() == is_v4) {

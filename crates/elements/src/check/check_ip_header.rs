@@ -13,8 +13,9 @@
 //! that fail leave by output 1, or are dropped.
 //!
 //! ## Arguments
-//! - INTERFACES (keyword): the router's addresses with prefixes, `10.0.0.1/24 10.1.0.1/24`: their
-//!   broadcast addresses, 0.0.0.0 and 255.255.255.255 are bad sources, they are good destinations.
+//! - INTERFACES (keyword): the router's addresses with prefixes, `10.0.0.1/24 10.1.0.1/24`. The
+//!   addresses are good destinations. Their broadcast addresses, 0.0.0.0 and 255.255.255.255 are
+//!   bad sources.
 //! - BADSRC (keyword): addresses that are bad sources.
 //! - GOODDST (keyword): addresses that packets from bad sources may go to.
 //! - OFFSET: where the header starts, default 0.
@@ -95,8 +96,8 @@ fn is_intact(header: &[u8; 20]) -> bool {
     let (words, _) = header.as_chunks::<4>();
     // Five words of 32 bits: no overflow.
     let sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
-    // Folding to 16 bits is taking the rest modulo 0xffff, with 0xffff for 0. A header that
-    // starts with 0x45 has no sum of 0. This is one multiplication.
+    // Folding to 16 bits takes the rest modulo 0xffff, with 0xffff in place of 0. A header that
+    // starts with 0x45 has no sum of 0. The test is one multiplication.
     sum.is_multiple_of(0xffff)
 }
 
@@ -166,13 +167,13 @@ impl CheckIPHeader {
         packet.set_ip_packet(offset, header_length, length).ok_or(Reason::Length)
     }
 
-    /// The verdict for an unusual packet in a pass.
+    /// The verdict for an unusual packet within a pass.
     #[cold]
     #[inline(never)]
     fn unusual(&mut self, packet: &mut Packet) -> Verdict {
         match self.check_all(packet) {
-            // A good one, which is checked once more: going on from here would cost the usual
-            // packets registers.
+            // A good packet of this kind is checked once more alone: continuing the pass from here
+            // would cost the usual packets registers.
             Ok(()) => Verdict::ALONE,
             // There is something to log.
             Err(_) if self.verbose || self.drops == [0; REASONS.len()] => Verdict::ALONE,
@@ -205,7 +206,7 @@ impl Each for CheckIPHeader {
 
 impl ArgumentSet for CheckIPHeader {
     arguments! { set this, given;
-        // OFFSET alone, or bad sources and OFFSET.
+        // Arguments are OFFSET alone, or bad sources and OFFSET.
         let first = positional "BADSRC": String;
         let offset = positional "OFFSET": u32;
         let interfaces = keyword_list "INTERFACES": Ipv4Prefix;

@@ -7,9 +7,9 @@
 //! One input, one or two outputs; output 0 push or pull, output 1 push.
 //!
 //! ## Description
-//! Lets packets pass that were for one host on their link. Those that came as link-level
-//! broadcast or multicast leave by output 1, or are dropped: a router does not forward them
-//! (RFC 1812 section 5.3.4).
+//! Lets packets pass that were addressed to one host on their link. Packets that came as link-level
+//! broadcast or multicast leave by output 1, or are dropped: a router does not forward them (RFC
+//! 1812 section 5.3.4).
 //!
 //! ## Arguments
 //! None.

@@ -9,10 +9,11 @@
 //!
 //! ## Description
 //! Drops IPv4 packets whose source cannot be one host (RFC 1812 section 5.3.7): net 0, net 127,
-//! multicast and class E with the limited broadcast address, and ADDRESSES; and those whose
-//! destination is multicast or class E (section 4.2.2.11; a router without multicast forwards
-//! none). As routes these two would fill 4 MiB of a table, which takes 5 ms. Header annotations
-//! must be set. Click has no such element; its `CheckIPHeader` knows a list of addresses only.
+//! multicast, class E with the limited broadcast address, and ADDRESSES. It also drops packets
+//! whose destination is multicast or class E (section 4.2.2.11): a router without multicast
+//! forwards none. As routes these two destinations would fill 4 MiB of a table, which takes 5 ms.
+//! Header annotations must be set. Click has no such element; its `CheckIPHeader` knows a list of
+//! addresses only.
 //!
 //! ## Arguments
 //! - ADDRESSES: further bad sources, with blanks between them: the subnets' broadcast
@@ -36,7 +37,7 @@ use europa_packet::{Header, Ipv4Header};
 pub(crate) struct DropMartians {
     /// In order.
     bad: Vec<u32>,
-    /// A bit for the low six bits of each.
+    /// A set of bits: one for the low six bits of each address.
     filter: u64,
     drops: u64,
 }

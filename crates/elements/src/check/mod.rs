@@ -16,7 +16,7 @@ pub(crate) mod set_crc32;
 
 use europa_engine::{ArgumentSet, Batch, Context, Packet, arguments};
 
-/// The common part of elements that check headers: counts by reason, and a line in the log.
+/// The common part of elements that check headers: it counts bad packets by reason, and logs them.
 pub(crate) struct Checks {
     reasons: &'static [&'static str],
     drops: Vec<u64>,
@@ -35,7 +35,7 @@ impl Checks {
         Checks { reasons, drops: vec![0; reasons.len()], verbose: false }
     }
 
-    /// Sends packets out of output 1 for which `judge` gives the number of a reason.
+    /// Sends a packet out of output 1 if `judge` returns the number of a reason.
     fn run(
         &mut self,
         batch: &mut Batch,

@@ -7,12 +7,12 @@
 //! None.
 //!
 //! ## Description
-//! Gives names to addresses. Wherever an element wants an address, the name can stand in its
-//! place; an entry may have one address of each kind. An address and a prefix are two kinds:
-//! after `10.0.0.1 10.0.0.0/8` the address stays 10.0.0.1. `NAME:ip`, `NAME:ipnet`, `NAME:bcast`,
-//! `NAME:ip6`, `NAME:ip6net` and `NAME:eth` say which is meant. `NAME:gw` is the next router on
-//! the way out of a Linux interface; else it is the first address of the name's prefix. Inside a
-//! compound element the names are known there and in the compounds inside it.
+//! Gives names to addresses. A name can stand wherever an element wants an address; an entry may
+//! have one address of each kind. An address and a prefix are two kinds: after `10.0.0.1
+//! 10.0.0.0/8` the address stays 10.0.0.1. `NAME:ip`, `NAME:ipnet`, `NAME:bcast`, `NAME:ip6`,
+//! `NAME:ip6net` and `NAME:eth` select one kind. `NAME:gw` is the gateway of a Linux interface of
+//! this name; otherwise it is the first address of the name's prefix. Inside a compound element the
+//! names are known there and in the compounds inside it.
 //!
 //! ## Arguments
 //! - NAME ADDRESS...: IP addresses, IP prefixes like `10.0.0.1/8`, IPv6 addresses and prefixes,
@@ -52,7 +52,7 @@ struct Found {
 }
 
 impl Found {
-    /// Reads a word. A prefix whose address has bits beyond it is an address, too.
+    /// Reads a word. A prefix with host bits set is an address, too.
     fn read(arguments: &Arguments<'_>, name: &str, word: &str) -> Found {
         let mut found = Found { mac: arguments.value(name, 0, word).ok(), ..Found::default() };
         found.ipv4 = arguments.value(name, 0, word).ok();
@@ -82,7 +82,8 @@ impl Found {
     }
 }
 
-/// Takes over an address unless the name has one of this kind and the word may be another kind.
+/// Takes over an address unless the name already has one of this kind and the word may be another
+/// kind.
 fn note<T>(place: &mut Option<T>, given: &mut bool, found: Option<T>, sure: bool) {
     if let Some(found) = found
         && (sure || !*given)
@@ -133,7 +134,7 @@ impl Element for AddressInfo {
 mod tests {
     use crate::testing::Bench;
 
-    /// The destination that a name gives a packet.
+    /// The destination that a packet gets from a name.
     fn address(info: &str, text: &str) -> Option<String> {
         let graph = {
             let mut graph = europa_engine::Graph::default();

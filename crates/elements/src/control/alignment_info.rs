@@ -7,7 +7,7 @@
 //! None.
 //!
 //! ## Description
-//! The annotation of `click-align` in configurations: the alignment of packets at the inputs of
+//! Holds what `click-align` writes into configurations: the alignment of packets at the inputs of
 //! elements. It has no effect, because the processors that Europa runs on can read data at any
 //! address.
 //!

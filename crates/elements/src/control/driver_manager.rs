@@ -7,11 +7,11 @@
 //! None.
 //!
 //! ## Description
-//! Decides when the router stops. Where something asks it to stop, by `STOP true` or the `stop`
-//! handler, the script makes a step instead; the router stops when the script ends. So
-//! `DriverManager(pause, write k.flush, wait 0.1s, stop)` gives others time to finish. Otherwise
-//! a `Script`, with its instructions; without any it stops at the first request. A router can
-//! have one.
+//! Decides when the router stops. When an element asks the router to stop, by `STOP true` or the
+//! `stop` handler, the script makes a step instead. The router stops when the script ends. So
+//! `DriverManager(pause, write k.flush, wait 0.1s, stop)` gives other elements time to finish.
+//! Otherwise it is a `Script`, with the same instructions. Without instructions it stops at the
+//! first request. A router can have one `DriverManager`.
 //!
 //! ## Arguments
 //! - INSTRUCTION: see `Script`.

@@ -7,12 +7,11 @@
 //! None.
 //!
 //! ## Description
-//! Says something when the router starts.
+//! Prints a message when the router starts.
 //!
 //! ## Arguments
 //! - TEXT: the message.
-//! - TYPE: `MESSAGE`, the default, `WARNING`, or `ERROR`, with which the router does
-//!   not start.
+//! - TYPE: `MESSAGE`, the default, `WARNING`, or `ERROR`; with `ERROR` the router does not start.
 //!
 //! ## Handlers
 //! None.

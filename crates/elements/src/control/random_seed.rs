@@ -7,8 +7,8 @@
 //! None.
 //!
 //! ## Description
-//! Sets the seed of the random numbers that all elements share. Without this element they are the
-//! same on every run. With a SEED they are those that Click has for that seed.
+//! Sets the seed of the random numbers that all elements share. Without this element the numbers
+//! are the same on every run. With a SEED they are those that Click has for that seed.
 //!
 //! ## Arguments
 //! - SEED: a number; without it, an unpredictable one.
@@ -35,7 +35,7 @@ impl Class for RandomSeed {
         .not_inline("begins the random numbers anew that all inline routers share");
 }
 
-/// The standard library keys its tables with the system's random numbers.
+/// The standard library seeds its hash tables with random numbers of the system.
 fn unknown() -> u32 {
     RandomState::new().hash_one(()) as u32
 }

@@ -7,8 +7,8 @@
 //! None.
 //!
 //! ## Description
-//! Sets the share of turns of elements with a task, like `Unqueue`. Inside a compound element
-//! shares multiply with that of the compound.
+//! Sets the share of turns that elements with a task get, such as `Unqueue`. Inside a compound
+//! element shares multiply with the share of the compound.
 //!
 //! ## Arguments
 //! - ELEMENT SHARE: unnamed elements have a share of 1; 0.5 is half as many turns, 2 twice as many.
@@ -59,7 +59,7 @@ impl Element for ScheduleInfo {
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
         for (index, name, share) in &self.shares {
-            // A share of none would be a turn that never comes.
+            // With a share of zero the element would never have a turn.
             let tickets = (share * TICKETS).clamp(1.0, MOST_TICKETS) as u32;
             let inside: Vec<usize> = match context.find(name) {
                 Some(element) => vec![element],

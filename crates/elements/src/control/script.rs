@@ -12,11 +12,12 @@
 //!
 //! In the text of instructions, `$x` and `${x}` stand for a variable, `$(handler arguments)` for
 //! the value of a read handler. A handler without an element is the script's own, like `$(add 1
-//! 2)`, or the router's. `$args`, `$1`, `$2` ... are the arguments of `run`, `$#` their number,
-//! `$0` the handler that was called, `$write` whether it was written, `$input` the input that a
-//! packet came to, `$?` 0 if the last `write` succeeded, and `$$` the number of the process.
+//! 2)`, or the router's. `$args`, `$1`, `$2` ... are the arguments of `run`, and `$#` is their
+//! number. `$0` is the handler that was called, and `$write` says whether it was written. `$input`
+//! is the input of the packet. `$?` is 0 if the last `write` succeeded, and `$$` is the number of
+//! the process.
 //!
-//! A variable that an instruction sets is empty before.
+//! A variable is empty until an instruction sets it.
 //!
 //! Instructions; those with a `q` remove a layer of quotes from their text:
 //! - `set VARIABLE TEXT`, `setq`: sets a variable.
@@ -25,34 +26,35 @@
 //! - `print [>FILE | >>FILE] TEXT or HANDLER`, `printq`: a line on standard output or in a file.
 //!   Text that starts with a letter, `@` or `_` names a handler. `printn`, `printnq`: no newline.
 //! - `save HANDLER FILE`, `append HANDLER FILE`: the same with a handler.
-//! - `read HANDLER [ARGUMENTS]`, `readq`: a handler's name and answer among the messages.
+//! - `read HANDLER [ARGUMENTS]`, `readq`: prints a handler's name and answer with the messages.
 //! - `write HANDLER [VALUE]`, `writeq`: writes a handler.
-//! - `wait TIME`, `wait_time TIME`: waits so long, or until a step.
+//! - `wait TIME`, `wait_time TIME`: waits for TIME, or until a step.
 //! - `pause [COUNT]`, `wait`, `wait_step`, `wait_stop`: waits until `step` is written COUNT times.
 //! - `label NAME`, `goto NAME [CONDITION]`, `loop`: jumps; `begin`, `end`, `exit`, `stop` and
-//!   `error` are labels too. A script that jumps 1000 times without waiting is given up.
+//!   `error` are labels too. A script ends with an error if it jumps 1000 times without waiting.
 //! - `return [VALUE]`, `returnq`: ends the script with a value.
-//! - `end`: ends it. A script for packets sends the packet to output 0.
-//! - `exit`: ends it; a script for packets drops the packet, one for signals comes no more.
-//! - `stop`: ends it and asks the router to stop.
-//! - `error [MESSAGE]`, `errorq`: ends it with an error.
+//! - `end`: ends the script. A script for packets sends the packet to output 0.
+//! - `exit`: ends the script. A script for packets drops the packet; a script for signals gets no
+//!   more signals.
+//! - `stop`: ends the script and asks the router to stop.
+//! - `error [MESSAGE]`, `errorq`: ends the script with an error.
 //!
 //! ## Arguments
-//! - TYPE (keyword): when the script runs. `ACTIVE`: when the router starts, the default
-//!   without ports. `PASSIVE`: when its `run` handler is called. `PACKET`: for each packet, the
-//!   default with ports; `return` says the output. `PROXY`: for any handler that the script does
-//!   not have. `DRIVER`: as `DriverManager`. `SIGNAL name ...`: when the process gets a signal.
+//! - TYPE (keyword): when the script runs. `ACTIVE`: when the router starts, the default without
+//!   ports. `PASSIVE`: when its `run` handler is called. `PACKET`: for each packet, the default
+//!   with ports; `return` gives the output. `PROXY`: for any handler that the script does not have.
+//!   `DRIVER`: as `DriverManager`. `SIGNAL name ...`: when the process gets a signal.
 //!
 //! ## Handlers
-//! - `step`, `goto`, `run` (write), `run` (read): go on, jump, start from the beginning.
+//! - `step`, `goto`, `run` (write), `run` (read): continue, jump, start from the beginning.
 //! - `add`, `sub`, `mul`, `div`, `idiv`, `mod`, `rem`, `min`, `max`, `neg`, `abs` (read with
 //!   arguments): arithmetic.
 //! - `eq`, `ne`, `lt`, `le`, `gt`, `ge`, `not`, `and`, `or`, `nand`, `nor`, `if`, `in`: logic.
 //! - `first`, `length`, `unquote`, `sprintf`, `random`, `now`, `htons`, `htonl`, `ntohs`,
 //!   `ntohl`: text and numbers.
-//! - `readable`, `writable`: whether all these handlers are there.
-//! - `cat`, `catq`: a file. `kill SIGNAL PROCESS...`: sends a signal.
-//! - `get`, `shift` (read), `set` (write): variables.
+//! - `readable`, `writable`: whether all these handlers exist.
+//! - `cat`, `catq`: the content of a file. `kill SIGNAL PROCESS...`: sends a signal.
+//! - `get`, `shift` (read), `set` (write): read, shorten and set variables.
 //!
 //! ## See also
 //! `DriverManager`
@@ -217,7 +219,7 @@ where
                 if let Action::Init { variable, exported: true, .. } = &instruction.action {
                     this.exports.push(variable.clone());
                 }
-                // Those that are set anywhere are empty until then.
+                // A variable that any instruction sets is empty until then.
                 if let Action::Set { variable, .. } | Action::Init { variable, .. } =
                     &instruction.action
                 {

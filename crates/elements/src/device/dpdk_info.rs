@@ -7,8 +7,8 @@
 //! None.
 //!
 //! ## Description
-//! Accepts settings of DPDK configurations about its memory. Packets are in the router's own
-//! buffers here, so that it has no effect.
+//! Accepts the memory settings of DPDK configurations. It has no effect, because packets are in the
+//! router's own buffers.
 //!
 //! ## Arguments
 //! - NB_MBUF, NB_SOCKET_MBUF, MBUF_SIZE, MBUF_CACHE_SIZE, RX_PTHRESH, RX_HTHRESH, RX_WTHRESH,

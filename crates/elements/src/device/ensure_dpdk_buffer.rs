@@ -7,12 +7,13 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Passes packets on. With DPDK it copies those that are not in a buffer of DPDK; here all packets
-//! are in buffers of the router, which any device can send. EXTRA_HEADROOM is made in front.
+//! Passes packets on. With DPDK it copies packets that are not in a buffer of DPDK. In Europa all
+//! packets are in buffers of the router, which any device can send. EXTRA_HEADROOM is made in
+//! front.
 //!
 //! ## Arguments
 //! - FORCE_COPY (keyword): accepted; no effect.
-//! - EXTRA_HEADROOM (keyword): bytes that each packet has free in front at least, default 0.
+//! - EXTRA_HEADROOM (keyword): least number of free bytes in front of each packet, default 0.
 //!
 //! ## Handlers
 //! None.

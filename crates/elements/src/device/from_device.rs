@@ -7,29 +7,29 @@
 //! One push output.
 //!
 //! ## Description
-//! Receives packets from one of the router's interfaces. Packets carry their type (host,
-//! broadcast, multicast, other host), the interface's number and the place of the Ethernet
-//! header. In `europa click` they are as they were on the link: VLAN tags that Linux has taken off
-//! are there again, partial checksums are completed, and segments that a sender on this machine
-//! leaves to the device come one by one.
+//! Receives packets from one of the router's interfaces. Packets carry their type (host, broadcast,
+//! multicast, other host), the interface's number and the place of the Ethernet header. In `europa
+//! click` they are as they were on the link: VLAN tags that Linux has removed are restored, and
+//! partial checksums are completed. Large segments that a sender on this machine leaves to the
+//! device are split first.
 //!
 //! ## Arguments
 //! - DEVNAME: name of the interface; in `europa click` also its Ethernet address, or a name that
 //!   `AddressInfo` gives to it.
-//! - PROMISC: if false, the default, frames for other hosts are dropped; in `europa click` the
-//!   device is not asked for them, but some devices pass them, such as veth.
-//! - SNAPLEN: most bytes of a packet that are kept, default all.
+//! - PROMISC: if false, the default, frames for other hosts are dropped. In `europa click` it does
+//!   not ask the device for such frames, but some devices pass them anyway, such as veth.
+//! - SNAPLEN: most bytes of a packet that it keeps, default all.
 //! - OUTBOUND (keyword): in `europa click`, also receive frames that this machine sends; default
 //!   false.
 //! - SNIFFER (keyword): in `europa click`, if false, Linux gets none of the frames until the router
 //!   ends. Default true, but false in a configuration for Click's kernel module: one with
 //!   `PollDevice` or `ToHostSniffers`, or with a `ToHost` that is not for a device of `FromHost`.
 //! - FORCE_IP, METHOD, CAPTURE, BPF_FILTER, PROTOCOL, HEADROOM, ENCAP, LENGTH, QUIET,
-//!   ALLOW_NONEXISTENT, UP_CALL, DOWN_CALL, ALIGNMENT, ACTIVE: accepted for Click's sake; they say
-//!   how to reach a Linux device, and have no effect.
+//!   ALLOW_NONEXISTENT, UP_CALL, DOWN_CALL, ALIGNMENT, ACTIVE: accepted as in Click, without
+//!   effect; they say how to reach a Linux device.
 //! - BURST (keyword): most packets in a turn, default 256.
-//! - TIMESTAMP (keyword): give packets the time of their round; default true in `europa click` where
-//!   packets are shown, else false (Click: true).
+//! - TIMESTAMP (keyword): give packets the time of their round. The default is true in `europa
+//!   click` where packets are shown, else false (Click: true).
 //!
 //! ## Handlers
 //! - `count` (read): packets received.

@@ -9,8 +9,8 @@
 //! ## Description
 //! Receives packets from an interface, for configurations that are written for DPDK. In `europa
 //! click`, PORT is the name of a Linux interface, the PCI address of its device, or a number that
-//! `--port-map` gives an interface to; Linux gets none of its frames until the router ends. In a
-//! router of a node, PORT is the name of an interface.
+//! `--port-map` gives to an interface. Linux gets none of the interface's frames until the router
+//! ends. In a router of a node, PORT is the name of an interface.
 //!
 //! ## Arguments
 //! - PORT: the interface.

@@ -11,8 +11,9 @@
 //! interfaces: whole Ethernet frames, usually for `ToDevice` of the same interface. Packets carry
 //! the place of the Ethernet header.
 //!
-//! In `europa click`, which has no slow path, makes a tap device of this name, with the address and
-//! subnet ADDRESS if it is given, and receives the frames that Linux sends on it.
+//! In `europa click`, which has no slow path, it makes a tap device of this name. The device gets
+//! the address and subnet ADDRESS if it is given. The element receives the frames that Linux sends
+//! on it.
 //!
 //! ## Arguments
 //! - DEVNAME: name of the interface.
@@ -22,7 +23,7 @@
 //!
 //! ## Handlers
 //! - `count` (read): packets received.
-//! - `dev_name` (read): of a tap device, its name.
+//! - `dev_name` (read): the name of the tap device.
 //!
 //! ## See also
 //! `ToHost`, `FromDevice`

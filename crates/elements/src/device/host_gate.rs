@@ -8,14 +8,14 @@
 //! Linux.
 //!
 //! ## Description
-//! The first step of a router whose Linux decides. Expects whole Ethernet frames. Linux's policy
-//! selects those that the fast path handles: those that its tables answer exactly as Linux does.
-//! The others leave as they came, counted by the reason that the policy names.
+//! The first step of a router whose Linux decides. It expects whole Ethernet frames. Linux's policy
+//! selects the frames that the fast path handles: those that its tables answer exactly as Linux
+//! does. The others leave unchanged, counted by the reason that the policy names.
 //!
 //! Until a policy is written, every frame to the interface's own address is for Linux, with the
-//! reason `the fast path has not read it yet`. Frames to groups always leave by output 0. It drops
-//! frames to other stations unless the policy wants them, frames longer than the policy permits,
-//! and all frames while the interface is down.
+//! reason `the fast path has not read it yet`. Frames to groups always leave by output 0. The gate
+//! drops frames to other stations unless the policy wants them, frames longer than the policy
+//! permits, and all frames while the interface is down.
 //!
 //! ## Arguments
 //! - ETH: the interface's Ethernet address.
@@ -23,8 +23,8 @@
 //! ## Handlers
 //! - `policy` (read, write): lines that replace the policy as a whole:
 //!   `mac ETH`, the address that is the interface's own; `down`, drop everything; `longest BYTES`, drop
-//!   longer frames; `foreign`, give frames to other stations to Linux; `all REASON`, `ip4 REASON`, `ip6 REASON`, give all frames or
-//!   those of one family to Linux; `from PREFIX REASON` and `to PREFIX REASON`, give packets with such
+//!   longer frames; `foreign`, give frames to other stations to Linux; `all REASON`, `ip4 REASON`,
+//!   `ip6 REASON`, `mpls REASON`, give all frames or those of one family to Linux; `from PREFIX REASON` and `to PREFIX REASON`, give packets with such
 //!   a source or destination to Linux.
 //! - `reasons` (read): frames given to Linux, a line of count and reason each.
 //! - `drops` (read): frames dropped, a line of count and cause each.
@@ -43,9 +43,9 @@ use crate::shared::reasons::{Reason, Reasons};
 
 /// The reason of a gate without a policy.
 const UNREAD: &str = "the fast path has not read it yet";
-/// Prefixes of each direction and family that a packet is compared with, one after the other.
+/// Most prefixes of each direction and family; a packet is compared with them one by one.
 const MOST_PREFIXES: usize = 64;
-/// Whole addresses of sources, which are searched.
+/// Most whole source addresses; they are found by binary search.
 const MOST_HOSTS: usize = 4096;
 
 /// A prefix and the reason why its packets are for Linux.
@@ -104,6 +104,8 @@ struct Policy {
     all: Option<Reason>,
     v4: Option<Reason>,
     v6: Option<Reason>,
+    /// Frames with labels (RFC 3032 section 5).
+    mpls: Option<Reason>,
     selectors4: Selectors<u32>,
     selectors6: Selectors<u128>,
 }
@@ -152,6 +154,7 @@ impl HostGate {
         let reason = policy.all.or_else(|| match [high, low] {
             [0x08, 0x00] => policy.v4.or_else(|| selected4(&policy.selectors4, data)),
             [0x86, 0xdd] => policy.v6.or_else(|| selected6(&policy.selectors6, data)),
+            [0x88, 0x47 | 0x48] => policy.mpls,
             _ => None,
         });
         match reason {
@@ -176,6 +179,7 @@ impl HostGate {
                 "all" => policy.all = Some(self.reasons.number(rest)?),
                 "ip4" => policy.v4 = Some(self.reasons.number(rest)?),
                 "ip6" => policy.v6 = Some(self.reasons.number(rest)?),
+                "mpls" => policy.mpls = Some(self.reasons.number(rest)?),
                 "from" | "to" => self.select(&mut policy, word == "from", rest)?,
                 _ => return None,
             }
@@ -243,7 +247,7 @@ impl Element for HostGate {
 
     handlers! { this, context, value;
         both "policy" => this.text, set {
-            let wanted = "lines of mac, down, longest, foreign, all, ip4, ip6, from or to";
+            let wanted = "lines of mac, down, longest, foreign, all, ip4, ip6, mpls, from or to";
             let policy = this.read_policy(value);
             this.policy = policy.ok_or_else(|| HandlerError::value("policy", value, wanted))?;
             value.clone_into(&mut this.text);
@@ -294,6 +298,8 @@ mod tests {
         let own6 = v6(OWN);
         let mut arp = own4.clone();
         arp[12..14].copy_from_slice(&[8, 6]);
+        let mut labelled = own4.clone();
+        labelled[12..14].copy_from_slice(&[0x88, 0x47]);
         for (what, policy, frame, wanted) in [
             ("no policy yet", "", &own4, Some(1)),
             ("no policy yet, to a group", "", &group, Some(0)),
@@ -305,6 +311,9 @@ mod tests {
             ("IPv4", "ip4 because", &own4, Some(1)),
             ("IPv4, but it is IPv6", "ip4 because", &own6, Some(0)),
             ("IPv6", "ip6 because", &own6, Some(1)),
+            ("labels", "mpls because", &labelled, Some(1)),
+            ("labels, without a reason for them", "ip4 because", &labelled, Some(0)),
+            ("no labels", "mpls because", &own4, Some(0)),
             ("a source", "from 10.0.0.0/24 because", &own4, Some(1)),
             ("another source", "from 10.0.1.0/24 because", &own4, Some(0)),
             ("one address", "from 10.0.0.3/32 a\nfrom 10.0.0.2/32 b", &own4, Some(1)),
@@ -337,7 +346,7 @@ mod tests {
         let told = bench.router.read("e.reasons", "").unwrap();
         assert_eq!(told, "2 nftables has a forward hook\n");
         assert_eq!(bench.router.read("e.drops", ""), Ok("1 to another station\n".into()));
-        // Counts stay when the policy goes.
+        // Counts remain when the policy is removed.
         bench.router.write("e.policy", "mac 02:00:00:00:00:01").unwrap();
         assert_eq!(bench.router.read("e.reasons", ""), Ok(told));
     }

@@ -4,29 +4,30 @@
 //! `HostPolice([ROUTING, NEIGHBOURS, EXCEPTIONS])`
 //!
 //! ## Ports
-//! Three push inputs. Input 0: whole Ethernet frames for Linux. Input 1: the same, of packets that
-//! could not be forwarded. Input 2: the same, of packets that Linux is to forward. Output 0: frames that
-//! Linux gets if it keeps up. Output 1: frames that come before those.
+//! Three push inputs, all for whole Ethernet frames. Input 0: frames for Linux. Input 1: frames of
+//! packets that could not be forwarded. Input 2: frames of packets that Linux is to forward. Output
+//! 0: frames for Linux of low precedence. Output 1: frames for Linux that precede those of output
+//! 0.
 //!
 //! ## Description
 //! Limits the packets to Linux, for each receiving interface and each class. So no class takes the
 //! share of another:
 //!
-//! - *routing*: OSPF, BFD, BGP, IS-IS, RIP, LDP, PIM, VRRP, EIGRP, RSVP, IGMP and MLD, LLDP and other
-//!   frames to groups of links, by input 0. They leave by output 1.
+//! - *routing*: packets of input 0 with OSPF, BFD, BGP, IS-IS, RIP, LDP, PIM, VRRP, EIGRP, RSVP,
+//!   IGMP, MLD or LLDP, and other frames to groups of links. They leave by output 1.
 //! - *neighbours*: ARP and Neighbor Discovery, by input 0. They leave by output 1.
-//! - *exceptions*: packets of input 1, such as those with an expired TTL or without a route. They
-//!   are not for the router itself, with any protocol.
+//! - *exceptions*: packets of input 1, such as packets with an expired TTL or without a route. They
+//!   have any protocol and are not for the router itself.
 //!
 //! Packets of no class are not limited: packets to the router itself, and those that go through
 //! Linux.
 //!
 //! ## Arguments
 //! - ROUTING, NEIGHBOURS, EXCEPTIONS: packets a second, by default 50000, 5000 and 20000; 0 for no
-//!   bound. A tenth of it may come at once.
+//!   bound. A tenth of this number may come at once.
 //!
 //! ## Handlers
-//! - `drops` (read): packets that were too many, a line of count and class each.
+//! - `drops` (read): packets beyond the limits, a line of count and class each.
 //!
 //! ## See also
 //! `ToHost`, `HostGate`, `Meter`
@@ -39,7 +40,7 @@ const CLASSES: [&str; 3] = ["routing", "neighbours", "exceptions"];
 const ROUTING: usize = 0;
 const NEIGHBOURS: usize = 1;
 const EXCEPTIONS: usize = 2;
-/// Interfaces with bounds of their own; further ones share the last.
+/// Number of interfaces with limits of their own; all further interfaces share the last limits.
 const MOST_INTERFACES: usize = 256;
 
 /// Limits the packets to Linux.
@@ -63,7 +64,7 @@ fn class(frame: &[u8]) -> Option<usize> {
         [8, 6] => Some(NEIGHBOURS),
         [8, 0] => class4(frame.get(14..)?),
         [0x86, 0xdd] => class6(frame.get(14..)?),
-        // LLDP and LACP; IS-IS, STP and other protocols of links have lengths instead of types.
+        // LLDP and LACP; IS-IS, STP and other protocols of links have a length in place of a type.
         [0x88, 0xcc | 0x09] => Some(ROUTING),
         [0..=5, _] if head[0] & 1 == 1 => Some(ROUTING),
         _ => None,
@@ -108,7 +109,7 @@ fn transport(protocol: u8, packet: &[u8]) -> Option<usize> {
 
 impl HostPolice {
     fn output(&mut self, packet: &Packet, input: usize, now_ns: u64) -> u16 {
-        // A packet on its way elsewhere is no message to this router, with any contents.
+        // A packet on its way elsewhere is no message to this router, whatever its contents.
         let class = match input {
             0 => class(packet.data()),
             1 => Some(EXCEPTIONS),

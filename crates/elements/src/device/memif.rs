@@ -8,46 +8,46 @@
 //! input to the output.
 //!
 //! ## Description
-//! Exchanges whole Ethernet frames with another program by memory that both share: a memif, as DPDK
-//! and VPP have it. Packets that come in go to the other program, its *peer*; the peer's packets
-//! leave by the output, with the place of the Ethernet header.
+//! Exchanges whole Ethernet frames with another program through shared memory: a memif, as DPDK and
+//! VPP have it. Packets that come in go to the other program, its *peer*. The peer's packets leave
+//! by the output, with the place of the Ethernet header.
 //!
-//! A server listens at SOCKET, a path, or with `@` before it a name in the abstract namespace,
-//! and one client of its ID and SECRET may be connected at a time. A client connects there, and
-//! brings the memory. When the peer goes, or breaks the protocol, the connection is made again:
-//! a server takes the next client, a client tries again, up to every two seconds. Frames
-//! need neither system call nor lock; while the router sleeps, the peer wakes it.
+//! A server listens at SOCKET: a path, or a name in the abstract namespace with `@` before it. One
+//! client of its ID and SECRET may be connected at a time. A client connects to SOCKET, and
+//! provides the memory. When the peer goes, or breaks the protocol, the connection is made again: a
+//! server takes the next client; a client tries again, at most every two seconds. Frames need
+//! neither system call nor lock. While the router sleeps, the peer wakes it.
 //!
 //! Servers of a router may share a SOCKET, each with an ID of its own: the socket is opened once,
 //! so one grant suffices for all.
 //!
-//! A packet pushed into a full ring, or without a peer, is dropped; a pulled one waits in the queue
-//! before it.
+//! A pushed packet is dropped if the ring is full or there is no peer. A pulled packet waits in the
+//! queue before the memif.
 //!
-//! In a router of a node it needs the grant `listen: memif SOCKET` for a server,
-//! `connect: memif SOCKET` for a client. The socket lies in the node's namespace, and root's
-//! programs alone can connect to a path. A hostile peer can do no more than send malformed frames.
+//! In a router of a node it needs a grant: `listen: memif SOCKET` for a server, `connect: memif
+//! SOCKET` for a client. The socket lies in the node's namespace, and only programs of root can
+//! connect to a path. A hostile peer can do no more than send malformed frames.
 //!
 //! ## Arguments
 //! - SOCKET: where both sides meet.
 //! - SERVER (keyword): listen, do not connect; default true.
 //! - ID (keyword): number of the interface, the same on both sides; default 0.
 //! - SECRET (keyword): up to 24 bytes that both sides must know; default none.
-//! - RING_SIZE (keyword): frames that a ring holds, a power of two up to 16384; default 1024.
-//!   Of a server: the most that it takes.
-//! - BUFFER (keyword): of a client, bytes of a buffer, at least 64; default 2048. Longer
-//!   frames fill several. Its buffers may have 128 MiB altogether.
+//! - RING_SIZE (keyword): frames that a ring holds, a power of two up to 16384; default 1024. For a
+//!   server it is the largest ring that it accepts.
+//! - BUFFER (keyword): of a client, bytes of a buffer, at least 64; default 2048. Longer frames
+//!   fill several buffers. All buffers together may have 128 MiB.
 //!
 //! ## Handlers
 //! - `connected` (read): whether there is a peer.
-//! - `peer` (read): how its program calls itself.
+//! - `peer` (read): the name that the peer's program gives itself.
 //! - `count`, `byte_count` (read): frames sent to peers, and their bytes.
 //! - `received`, `received_bytes` (read): frames that came from peers, and their bytes.
 //! - `drops` (read): frames lost: those that the ring did not take, and those that were too long
 //!   or malformed.
-//! - `disconnects` (read): how often a peer has gone.
-//! - `reason` (read): why the last one has gone, or why there is none.
-//! - `interrupts` (read): how often a peer had to be woken.
+//! - `disconnects` (read): how often a peer has disconnected.
+//! - `reason` (read): why the last peer has gone, or why there is none.
+//! - `interrupts` (read): how often the memif had to wake its peer.
 //!
 //! ## See also
 //! `Socket`, `FromDevice`, `ToDevice`
@@ -137,7 +137,7 @@ impl Memif {
         }
         self.connection.transmit(&mut self.waiting, context);
         if !self.waiting.is_empty() {
-            // A peer does not tell when it has made room.
+            // A peer does not report that it has made room.
             context.schedule(FULL, context.now_ns() + FULL_NS);
         }
         self.waiting.len() < before
@@ -156,7 +156,7 @@ fn ring_size(name: &'static str, given: &mut Arguments<'_>) -> Result<Option<u8>
         let wanted = "expected a power of two up to 16384";
         return Err(ConfigError::other(format!("{name}: {wanted}, found '{size}'")));
     }
-    // Below 15, as it is no more than 2 to the 14th.
+    // The logarithm is below 15, because the size is at most 2 to the 14th.
     Ok(Some(size.trailing_zeros() as u8))
 }
 
@@ -228,7 +228,7 @@ impl Element for Memif {
     }
 
     fn run_timer(&mut self, timer: u32, context: &mut Context<'_>) {
-        // A full ring is looked at in the round that the timer has begun.
+        // A timer of a full ring already begins a round, which looks at the ring.
         if timer != FULL {
             self.connection.run_timer(timer, context);
         }

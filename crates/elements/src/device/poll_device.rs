@@ -8,7 +8,7 @@
 //!
 //! ## Description
 //! Receives packets from an interface, as `FromDevice` does. In `europa click` Linux gets none of
-//! the frames; `ToHost` can pass frames to it. When the router ends, also by SIGKILL, Linux gets
+//! the frames; `ToHost` can pass frames to it. When the router ends, even by SIGKILL, Linux gets
 //! all frames again.
 //!
 //! ## Arguments

@@ -7,11 +7,11 @@
 //! One input, push or pull.
 //!
 //! ## Description
-//! Sends packets by one of the router's interfaces. On a pull input it asks for as many as the
-//! interface takes, and keeps the refused ones for the next turn. On a push input, packets that the
-//! interface does not take at once are dropped; a `Queue` in front keeps them. A frame that the
-//! interface refuses for good, such as one that is too long, is dropped and counted; the first one
-//! is reported.
+//! Sends packets by one of the router's interfaces. On a pull input it asks for as many packets as
+//! the interface takes, and keeps the refused ones for the next turn. On a push input, it drops
+//! packets that the interface does not take at once; a `Queue` in front keeps them. It drops and
+//! counts a frame that the interface refuses for good, such as a frame that is too long, and
+//! reports the first of them.
 //!
 //! ## Arguments
 //! - DEVNAME: name of the interface.
@@ -70,7 +70,7 @@ impl ToDevice {
         ToDevice { name, burst, ..ToDevice::default() }
     }
 
-    /// Sends packets; leaves those in the batch for which the interface has no room.
+    /// Sends packets. Packets for which the interface has no room stay in the batch.
     pub(crate) fn send(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         let before = batch.len();
         context.devices().tx(self.interface, batch);

@@ -7,9 +7,9 @@
 //! One input, push or pull.
 //!
 //! ## Description
-//! Sends packets by an interface, for configurations that are written for DPDK. PORT is as
-//! `FromDPDKDevice` has it. Packets that are pushed wait here when the interface does not take them
-//! at once, as many as IQUEUE says; further ones are dropped and counted.
+//! Sends packets by an interface, for configurations that are written for DPDK. PORT has the same
+//! meaning as in `FromDPDKDevice`. If the interface does not take pushed packets at once, up to
+//! IQUEUE of them wait here. Further packets are dropped and counted.
 //!
 //! ## Arguments
 //! - PORT: the interface.
@@ -21,7 +21,7 @@
 //!
 //! ## Handlers
 //! - `count`, `hw_count` (read): packets sent.
-//! - `drops`, `dropped` (read): packets that found no room, or that the interface refused.
+//! - `drops`, `dropped` (read): packets that found no room here, or that the interface refused.
 //! - `reset_counts` (write): sets them to zero.
 //!
 //! ## See also

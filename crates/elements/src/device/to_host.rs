@@ -10,15 +10,16 @@
 //! Gives packets (whole Ethernet frames) to the router's own Linux, its slow path, as if they had
 //! arrived by an interface there.
 //!
-//! In `europa click`, gives them to the tap device that `FromHost` has made under this name, or to
-//! Linux as if they had arrived by a device of this name. Linux takes a packet by its type, as
-//! `FromDevice` or `SetPacketType` sets it, with any Ethernet address. This needs Linux 6.6.
+//! In `europa click`, gives packets to the tap device that `FromHost` has made under this name, or
+//! to Linux as if they had arrived by a device of this name. Linux handles a packet according to
+//! its type, as `FromDevice` or `SetPacketType` sets it, with any Ethernet address. This needs
+//! Linux 6.6.
 //!
 //! ## Arguments
-//! - DEVNAME: name of the interface; without it, the one that each packet came in by. Packets
-//!   that the router has made count as those of its first interface.
-//! - KEEP (keyword): places on the way to Linux that are left free for others, by default 0; a
-//!   quarter of all at most. `europa click` takes it without effect.
+//! - DEVNAME: name of the interface. Without it, the interface that each packet came in by is used.
+//!   Packets that the router has made count as packets of its first interface.
+//! - KEEP (keyword): places of the queue to Linux that stay free for other elements; default 0, at
+//!   most a quarter of all places. `europa click` accepts it without effect.
 //! - SNIFFERS (keyword): in `europa click`, if true, only programs that listen to the device, such
 //!   as tcpdump, get the packets; default false.
 //! - TYPE (keyword): in `europa click`, ETHER, the default, or IP for packets without an Ethernet
@@ -91,7 +92,7 @@ impl Element for ToHost {
         while let Some(interface) = batch.iter().next().map(Packet::interface) {
             let same = batch.iter().take_while(|packet| packet.interface() == interface).count();
             for packet in batch.drain_front(same) {
-                // A run is no longer than the batch it is taken from.
+                // The batch has room: the run is not longer than the batch it comes from.
                 let _ = run.push(packet);
             }
             context.devices().to_host(usize::from(interface), &mut run, self.keep);

@@ -8,7 +8,7 @@
 //! Output 0: packets that the program passes. Output N: packets for device N.
 //!
 //! ## Description
-//! Runs an eBPF program of type XDP on each packet, in this process: an interpreter checks every
+//! Runs an eBPF program of type XDP on each packet, in this process. An interpreter checks every
 //! access, so a program can neither reach foreign memory nor stop the router. The program begins at
 //! the Ethernet header, as after `FromDevice`.
 //!
@@ -20,13 +20,13 @@
 //! | `XDP_REDIRECT` to a CPU | leaves by output 0 |
 //! | `XDP_DROP`, `XDP_ABORTED` | is dropped |
 //!
-//! A packet for an output that is not connected is dropped. So is one whose program is stopped: for
-//! an access out of bounds, or because it runs for too long. Device maps, socket maps and
-//! `bpf_redirect` have numbers of outputs. `bpf_fib_lookup` answers from the routes that were
+//! A packet for an output that is not connected is dropped. A packet is also dropped if its program
+//! is stopped: for an access out of bounds, or because it runs too long. Device maps, socket maps
+//! and `bpf_redirect` use numbers of outputs. `bpf_fib_lookup` answers from the routes that were
 //! written to `routes`. There is one CPU.
 //!
-//! docs/xdp.md tells which helpers and maps there are, and how to compile a program. In a router
-//! of a node the file needs a grant: `read: FILE`.
+//! docs/xdp.md lists the available helpers and maps, and tells how to compile a program. In a
+//! router of a node the file needs a grant: `read: FILE`.
 //!
 //! ## Arguments
 //! - FILE: an object file, as `clang -target bpf` or `europa compile` makes it.
@@ -74,9 +74,9 @@ use setup::Settings;
 
 /// Longest object file, in bytes.
 const MAX_FILE: u64 = 16 << 20;
-/// Bytes in front of a packet that a program may claim.
+/// Most bytes in front of a packet that a program may add.
 const HEADROOM: usize = 256;
-/// Bytes behind a packet that a program may claim.
+/// Most bytes behind a packet that a program may add.
 const TAILROOM: usize = 1024;
 
 /// Runs a program on packets.
@@ -125,7 +125,7 @@ impl XDP {
         let Some(running) = &mut self.running else { return DROP };
         let head = packet.headroom().min(HEADROOM);
         let length = packet.len();
-        // Both are there: a packet cannot have less than it says.
+        // Both operations succeed: the packet is at least as long as this.
         packet.push(head);
         let tail = packet.tailroom().min(TAILROOM);
         packet.put(tail);
@@ -174,7 +174,7 @@ impl XDP {
         };
         if (output as usize) < outputs {
             *count += 1;
-            // An element has fewer ports than DROP.
+            // An element has fewer outputs than the number [`DROP`].
             return output as u16;
         }
         self.counts.no_output += 1;
@@ -194,7 +194,7 @@ impl XDP {
         }
     }
 
-    /// The program, which has maps and variables of its own as handlers.
+    /// The program, whose maps and variables are handlers.
     fn running(&mut self, handler: &str) -> Result<&mut Running, HandlerError> {
         self.running.as_mut().ok_or_else(|| HandlerError::NotFound(handler.to_owned()))
     }
@@ -223,7 +223,7 @@ impl Element for XDP {
         let running =
             running.map_err(|problems| ConfigError::other(format!("{name}: {problems}")))?;
         self.running = Some(running);
-        // As many as a batch may leave, for as many outputs as there can be.
+        // Each packet of a batch may leave by every output.
         self.copies.reserve(context.outputs() * europa_engine::BATCH);
         Ok(())
     }

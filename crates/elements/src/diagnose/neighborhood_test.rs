@@ -7,14 +7,14 @@
 //! Any number of inputs and outputs, push or pull.
 //!
 //! ## Description
-//! Tells which elements are connected to it. Packets that come are dropped.
+//! Shows which elements are connected to it. It drops the packets that come.
 //!
 //! ## Arguments
 //! None.
 //!
 //! ## Handlers
-//! - `upstream`, `downstream` (read with a number): names of the elements at most so many hops
-//!   away, 1 if no number is given, a line each, nearest first.
+//! - `upstream`, `downstream` (read with a number): names of the elements at most this many hops
+//!   away (default 1), a line each, nearest first.
 //! - `upstream0`, `upstream1` ..., `downstream0` ... (read with a number): the same from one port.
 //!
 //! ## See also

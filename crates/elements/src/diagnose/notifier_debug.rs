@@ -14,10 +14,10 @@
 //! None.
 //!
 //! ## Handlers
-//! - `signal` (read): as Click shows signals, `empty.W/M:A` for packets and `full.W/M:A` for room:
-//!   of all elements that know, numbered from 0 in groups of 32, in group W those of the bits M
-//!   count and those of the bits A say yes. An asterisk follows if there are any. Groups are joined
-//!   by `+`.
+//! - `signal` (read): as Click shows signals: `empty.W/M:A` for packets and `full.W/M:A` for room.
+//!   The elements that report are numbered from 0 in groups of 32. In group W, M has a bit for each
+//!   of them, and A has a bit for each that reports packets or room. An asterisk follows if A has
+//!   any bit set. Groups are joined by `+`.
 //!
 //! ## See also
 //! `Queue`, `NotifierQueue`, `Unqueue`

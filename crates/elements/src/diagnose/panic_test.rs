@@ -8,13 +8,13 @@
 //!
 //! ## Description
 //! Lets COUNT packets pass and panics at the next one, like a faulty element: it shows the effect
-//! on other routers. A router with a process of its own loses that process, one inside the switch
-//! is ended; either is started again with an empty pool, the first time at once, then with growing
-//! delays. `europa events` shows it, with the reason if it ran inside the switch; the last output
-//! of a process is in `europa logs`.
+//! on other routers. A router with a process of its own loses that process. A router inside the
+//! switch is ended. Either is started again with an empty pool: the first time at once, then with
+//! growing delays. `europa events` shows the panic, with the reason if the router ran inside the
+//! switch. The last output of a process is in `europa logs`.
 //!
 //! ## Arguments
-//! - COUNT (optional): packets that pass before. 0 by default.
+//! - COUNT (optional): number of packets that pass before the panic; default 0.
 //!
 //! ## Handlers
 //! - `count` (read): packets that may still pass.

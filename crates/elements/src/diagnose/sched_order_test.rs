@@ -7,8 +7,8 @@
 //! None.
 //!
 //! ## Description
-//! Has work all the time, and notes when it has its turn: all elements of this class write their
-//! IDs into one list.
+//! Always has work, and notes when it has its turn: all elements of this class write their IDs into
+//! one list.
 //!
 //! ## Arguments
 //! - ID: a number.
@@ -63,7 +63,7 @@ impl Element for SchedOrderTest {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
-        // The list is that of the first one.
+        // All elements use the list of the first one.
         for index in 0..context.index() {
             let other = context.element(index).map(|element| element as &mut dyn Any);
             if let Some(first) = other.and_then(<dyn Any>::downcast_mut::<SchedOrderTest>) {

@@ -10,12 +10,13 @@
 //! Has one timer, and prints a line with the time when it fires.
 //!
 //! ## Arguments
-//! - DELAY (keyword): the timer fires so long after the start.
+//! - DELAY (keyword): time from the start until the timer fires.
 //! - SCHEDULE (keyword): it fires at the start; default false.
 //!
 //! ## Handlers
 //! - `scheduled`, `expiry` (read): whether and when it will fire.
-//! - `schedule_after` (write): it fires so long from now. `unschedule` (write): it does not.
+//! - `schedule_after` (write): sets the timer to fire after this time. `unschedule` (write): stops
+//!   the timer.
 //!
 //! ## See also
 //! `NeighborhoodTest`

@@ -8,23 +8,23 @@
 //! FORCE_IP.
 //!
 //! ## Description
-//! Makes the packets of a capture file, as tcpdump (pcap) or Wireshark (pcapng) write it, one in each
-//! turn, with their times. The uncaptured length of a packet is in the extra length annotation.
-//! Packets that fit into no buffer are cut.
+//! Makes the packets of a capture file, as tcpdump (pcap) or Wireshark (pcapng) writes it, one in
+//! each turn, with their times. The uncaptured length of a packet is in the extra length
+//! annotation. Packets that are longer than a buffer are cut.
 //!
 //! ## Arguments
 //! - FILENAME: the file; `-` is standard input.
-//! - TIMING: keep the distances of time that packets have; default false.
+//! - TIMING: send packets at the intervals of their times; default false.
 //! - STOP (keyword): stop the router at the end; default false.
 //! - END_CALL (keyword): a handler to write at the end, with its value.
 //! - ACTIVE (keyword): whether to send; default true.
 //! - SAMPLE (keyword): send each packet with this probability; default 1.
 //! - FORCE_IP (keyword): send only IP packets, and set their header annotations; default false, but
 //!   true for files of bare IP packets.
-//! - START (keyword): send packets from this time on, in seconds since 1970; START_AFTER: so long
-//!   after the first.
-//! - END (keyword): end at this time; END_AFTER: so long after the first packet; INTERVAL: so long
-//!   after the first that is sent.
+//! - START (keyword): send packets from this time on, in seconds since 1970; START_AFTER: from this
+//!   time after the first packet on.
+//! - END (keyword): end at this time; END_AFTER: this time after the first packet; INTERVAL: this
+//!   time after the first packet that is sent.
 //! - MMAP, FILEPOS, BURST, TIMING_FNT (keywords): accepted; no effect.
 //!
 //! ## Handlers
@@ -69,7 +69,7 @@ pub(crate) struct FromDump {
     offset_ns: Option<i128>,
     /// Time at which the next packet may be sent.
     due_ns: u64,
-    /// Whether it has reported that the end was reached.
+    /// Whether the element has reported that the end was reached.
     told: bool,
     waiting: Option<Packet>,
 }
@@ -226,7 +226,7 @@ impl Element for FromDump {
         keyword "BURST": String => _;
         keyword "FILEPOS": u64 => _;
         then {
-            // Of two bounds the relative one counts.
+            // A relative bound replaces an absolute one.
             for (time, relative) in [(start, false), (start_after, true)] {
                 this.start = time.map_or(this.start, |time| (time, relative));
             }
@@ -281,7 +281,7 @@ impl Element for FromDump {
         fill(max, batch, || self.next(context));
     }
 
-    // Goes on in the same file where the other one is.
+    // Continues in the same file at the position of the old element.
     keep! { this, old if old.name == this.name;
         reader, first_ns, interval, end, offset_ns, due_ns, count, told, waiting;
     }

@@ -112,7 +112,7 @@ fn tcp(header: &Ipv4Header, transport: &[u8], length: usize, out: &mut String) -
     let set: String = names.iter().filter(|(set, _)| *set != 0).map(|(_, name)| *name).collect();
     let total = header.total_len.get();
     let offset = usize::from(transport.get(12)? >> 4) * 4;
-    // Both flags take a number each. Lengths in a damaged packet may not fit each other.
+    // Each flag takes one number. Lengths in a damaged packet may contradict each other.
     let bytes = i64::from(total) - (header.header_len() + offset) as i64 + i64::from(syn + fin);
     let end = sequence.wrapping_add(bytes as u32);
     *out += if set.is_empty() { "." } else { &set };

@@ -7,10 +7,10 @@ use super::pcapng::{self, Blocks};
 /// In the byte order of the machine that wrote the file.
 const MAGIC_MICRO: u32 = 0xa1b2_c3d4;
 const MAGIC_NANO: u32 = 0xa1b2_3c4d;
-/// The same with ports in each record's header (some old systems).
+/// The same with ports in each record's header (some old systems write this).
 const MAGIC_MODIFIED: u32 = 0xa1b2_cd34;
 
-/// Longest packet that is believed, in bytes.
+/// Longest packet that a file may contain, in bytes.
 const MAX_RECORD: usize = 1 << 20;
 
 /// Names of link types.
@@ -76,7 +76,7 @@ pub(super) fn record_header(time_ns: u64, nano: bool, captured: u32, length: u32
     header
 }
 
-/// The number of a link type; all types of raw IP become one.
+/// The number of a link type; all numbers of raw IP become one.
 fn raw_ip(number: u32) -> u32 {
     if RAW_NUMBERS.contains(&number) { 101 } else { number }
 }

@@ -15,9 +15,9 @@ const PACKET: u32 = 6;
 /// Options of an interface: resolution of its times, and seconds to add to them.
 const RESOLUTION: u16 = 9;
 const OFFSET: u16 = 14;
-/// Longest block that is believed, in bytes.
+/// Longest block that a file may contain, in bytes.
 const MAX_BLOCK: usize = 16 << 20;
-/// Most interfaces of a section that are believed.
+/// Most interfaces that a section may have.
 const MAX_INTERFACES: usize = 65536;
 /// Bytes of a block that are no contents: type, length, length again.
 const FRAME_BYTES: usize = 12;
@@ -25,9 +25,9 @@ const FRAME_BYTES: usize = 12;
 /// The unit of an interface's times.
 #[derive(Clone, Copy, Debug)]
 enum Unit {
-    /// 10 to the power of minus this, in seconds.
+    /// 10 to the power of minus this number, in seconds.
     Decimal(u32),
-    /// 2 to the power of minus this, in seconds.
+    /// 2 to the power of minus this number, in seconds.
     Binary(u32),
 }
 
@@ -107,7 +107,7 @@ impl Blocks {
         Ok(blocks)
     }
 
-    /// Reads a section's first block from its length on; returns that.
+    /// Reads a section's first block, starting at its length; returns the length.
     fn section(&mut self, data: &[u8]) -> Result<usize, String> {
         let word = |at: usize| -> Option<u32> {
             Some(u32::from_ne_bytes(*data.get(at..)?.first_chunk()?))
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn packets_are_read_in_both_byte_orders() {
         for big in [false, true] {
-            // Two sections, as when files are put together.
+            // Two sections, as in a file that is made of two files.
             let file = [file(big), file(!big)].concat();
             let mut reader = Reader::open(Box::new(std::io::Cursor::new(file))).unwrap();
             assert_eq!(reader.link_type, 1);

@@ -7,14 +7,14 @@
 //! One input, push or pull; one optional output of the same kind, by which the packets leave.
 //!
 //! ## Description
-//! Writes packets to a capture file, as tcpdump does. Packets without a time get the time of now.
+//! Writes packets to a capture file, as tcpdump does. Packets without a time get the current time.
 //!
 //! ## Arguments
 //! - FILENAME: the file; `-` is standard output.
 //! - SNAPLEN: most bytes of a packet, default 2000; 0 for all.
 //! - ENCAP: the header type of packets: `ETHER` (default), `IP`, `PPP`, `FDDI`, `SLL`, `802_11` and
 //!   others.
-//! - EXTRA_LENGTH (keyword): count the extra length annotation to a packet's length; default true.
+//! - EXTRA_LENGTH (keyword): add the extra length annotation to a packet's length; default true.
 //! - NANO (keyword): write times in nanoseconds, not microseconds; default true.
 //! - UNBUFFERED (keyword): write each packet at once; default false.
 //!
@@ -75,7 +75,7 @@ impl ToDump {
 
     fn flush(&mut self) {
         if let Some(file) = &mut self.file {
-            // No handler can report it any more.
+            // There is no handler left that could report an error.
             let _ = file.flush();
         }
     }
@@ -112,7 +112,7 @@ impl Element for ToDump {
         let wall_ns = context.wall_ns();
         for packet in batch.iter() {
             if let Err(error) = self.write_packet(packet, wall_ns) {
-                // Once is enough: the disk will not empty itself.
+                // Reports the error once: a full disk stays full.
                 context.log(&format!("ToDump({}): {error}", self.name));
                 self.file = None;
             }

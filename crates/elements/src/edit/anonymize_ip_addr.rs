@@ -4,18 +4,18 @@
 //! `AnonymizeIPAddr([CLASS, PRESERVE_8, SEED])`
 //!
 //! ## Ports
-//! One input, push or pull; one output of the same kind, and an optional second push output for
-//! packets without an IPv4 header, which are dropped without it.
+//! One input, push or pull; one output of the same kind. An optional second push output gets
+//! packets without an IPv4 header; else they are dropped.
 //!
 //! ## Description
 //! Replaces the addresses of IPv4 headers by random ones and keeps prefixes: if two addresses have
-//! the first N bits in common, so have their replacements. 0.0.0.0 and 255.255.255.255 stay.
-//! Packets need the IP header annotation; the header's checksum is corrected by difference. When
-//! the table has half a million addresses, packets with further addresses are treated like those
-//! without a header.
+//! the first N bits in common, their replacements have, too. 0.0.0.0 and 255.255.255.255 stay.
+//! Packets need the IP header annotation; the header's checksum is updated. When the table has half
+//! a million addresses, packets with further addresses are treated like those without a header.
 //!
 //! ## Arguments
-//! - CLASS (keyword): how many bits of 1 at the start of an address stay, 0 to 32; 99 is 32. Default
+//! - CLASS (keyword): this many bits of 1 at the start of an address stay, 0 to 32; 99 means 32.
+//!   Default
 //!   0. With 1, addresses of class A stay in class A.
 //! - PRESERVE_8 (keyword): first bytes of addresses that stay as they are.
 //! - SEED (keyword): accepted; see `RandomSeed`.
@@ -38,7 +38,7 @@ use crate::shared::random::Random;
 /// Most nodes of the tree: two for each address.
 const MOST: usize = 1 << 20;
 
-/// An address, or several that begin the same.
+/// An address, or several addresses with a common beginning.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     input: u32,
@@ -59,8 +59,8 @@ impl Class for AnonymizeIPAddr {
     const INFO: ClassInfo = ClassInfo::new("AnonymizeIPAddr", "1/1-2").processing("a/ah");
 }
 
-/// The anonymous form of an address that shares the first `same` bits with another, and not the
-/// next one.
+/// The anonymous form of an address that shares exactly the first `same` bits with another address,
+/// whose form is `other`.
 fn output(other: u32, same: u32) -> u32 {
     let flipped = other ^ (1 << (31 - same));
     let rest = 0x7fff_ffff_u32 >> same;
@@ -91,7 +91,7 @@ impl AnonymizeIPAddr {
         }
     }
 
-    /// Puts an address beside a node, both below it.
+    /// Puts an address beside a node, and makes a parent for both.
     fn split(&mut self, at: usize, address: u32, same: u32) -> Option<usize> {
         let old = *self.nodes.get(at)?;
         if self.nodes.len() + 2 > MOST {
@@ -102,7 +102,7 @@ impl AnonymizeIPAddr {
         let is_one = address & (1 << (31 - same)) != 0;
         let pair = if is_one { [old, new] } else { [new, old] };
         self.nodes.extend(pair);
-        // Of several addresses the node stands for the higher one.
+        // A node of several addresses stands for the highest of them.
         let [_, one] = pair;
         let children = Some([first as u32, first as u32 + 1]);
         *self.nodes.get_mut(at)? = Node { input: one.input, output: one.output, children };
@@ -139,7 +139,7 @@ impl AnonymizeIPAddr {
         }
     }
 
-    /// Replaces both addresses of a packet. `false` if it has none.
+    /// Replaces both addresses of a packet. `false` if it has no IPv4 header.
     fn change(&mut self, packet: &mut Packet) -> bool {
         let Some((header, _)) = network_mut(packet) else { return false };
         let is_ip4 = header.first().is_some_and(|byte| byte >> 4 == 4);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     proptest! {
-        /// As many first bits as two addresses have in common, as many have their anonymous forms.
+        /// If two addresses have the first N bits in common, so have their anonymous forms.
         #[test]
         fn prefixes_are_preserved(addresses in prop::collection::vec(any::<u32>(), 2..20)) {
             let mut bench = Bench::new("AnonymizeIPAddr", &[]);

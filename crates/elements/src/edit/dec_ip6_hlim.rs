@@ -4,18 +4,18 @@
 //! `DecIP6HLIM()`
 //!
 //! ## Ports
-//! One input, one output, push or pull. A second, push output, if connected, gets packets
-//! that may not go on; else they are dropped.
+//! One input, one output, push or pull. A second, push output, if connected, gets packets that may
+//! not be forwarded; else they are dropped.
 //!
 //! ## Description
-//! Subtracts one from the hop limit of each IPv6 packet. Those that have 0 or 1 left leave by
-//! output 1, for an `ICMP6Error`. Header annotations must be set.
+//! Subtracts one from the hop limit of each IPv6 packet. Packets with a hop limit of 0 or 1 leave
+//! by output 1, for an `ICMP6Error`. Header annotations must be set.
 //!
 //! ## Arguments
 //! None.
 //!
 //! ## Handlers
-//! - `drops` (read): packets that may not go on.
+//! - `drops` (read): packets that may not be forwarded.
 //!
 //! ## See also
 //! `DecIPTTL`, `ICMP6Error`

@@ -13,7 +13,7 @@
 //!
 //! ## Arguments
 //! - ACTIVE (keyword): if false, packets pass unchanged; default true.
-//! - MULTICAST (keyword): whether packets to multicast groups are worked on too; default true.
+//! - MULTICAST (keyword): whether packets to multicast groups are processed too; default true.
 //!
 //! ## Handlers
 //! - `drops` (read): packets whose time to live had expired.
@@ -52,8 +52,8 @@ pub(crate) fn decrement(packet: &mut Packet, multicast: bool) -> bool {
     if word >> 24 <= 1 {
         return false;
     }
-    // The header's sum falls by 0x0100, so its complement rises by as much, with the carry
-    // brought round (RFC 1624 equation 3).
+    // The header's sum falls by 0x0100, so its complement rises by as much, with an end-around
+    // carry (RFC 1624 equation 3).
     let sum = (word & 0xffff) + 0x0100;
     let word = (word & 0xffff_0000) - 0x0100_0000 + ((sum + (sum >> 16)) & 0xffff);
     [*ttl, *protocol, *high, *low] = word.to_be_bytes();

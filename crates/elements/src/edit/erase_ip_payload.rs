@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Writes zeros over the payload of TCP and UDP packets, whose network header annotation must be
-//! set. Lengths and checksums stay.
+//! Overwrites the payload of TCP and UDP packets with zeros. Their network header annotation must
+//! be set. Lengths and checksums stay.
 //!
 //! ## Arguments
 //! None.

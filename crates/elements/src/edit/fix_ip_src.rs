@@ -7,10 +7,10 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Gives IP packets that ask for it by their "fix IP source" annotation the source address
-//! IPADDR, adjusts the header's checksum, and clears the annotation. `ICMPError` sets it:
-//! an error comes from the address of the interface by which it leaves (RFC 1812 section
-//! 4.3.2.4), which is known only after the look-up.
+//! Sets the source address of IP packets that have the "fix IP source" annotation to IPADDR,
+//! updates the header's checksum, and clears the annotation. `ICMPError` sets this annotation: an
+//! error has the address of the interface by which it leaves (RFC 1812 section 4.3.2.4), which is
+//! known only after the look-up.
 //!
 //! ## Arguments
 //! - IPADDR: address of the interface.

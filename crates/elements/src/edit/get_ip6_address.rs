@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Copies the 16 bytes at OFFSET of each packet into the IPv6 destination annotation. OFFSET is
-//! 24 for the destination of an IPv6 packet. Packets that end before are dropped.
+//! Copies the 16 bytes at OFFSET of each packet into the IPv6 destination annotation. OFFSET is 24
+//! for the destination of an IPv6 packet. Packets that end before these bytes end are dropped.
 //!
 //! ## Arguments
 //! - OFFSET: place of the address, in bytes.

@@ -7,13 +7,13 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Copies four bytes of each packet to its destination address annotation, where route look-ups
-//! find them. A packet too short for that is left as it is.
+//! Copies four bytes of each packet to its destination address annotation, which route look-ups
+//! read. A packet that is too short stays unchanged.
 //!
 //! ## Arguments
 //! - OFFSET: first byte, from the start of the packet; usually 16, the destination.
 //! - ANNO: first byte in the annotation area, or a name like DST_IP; default 0, the destination address.
-//! - IP (keyword): `src` or `dst`, instead of OFFSET: that field of the IP header.
+//! - IP (keyword): `src` or `dst`: that field of the IP header, in place of OFFSET.
 //!
 //! ## Handlers
 //! None.

@@ -8,7 +8,7 @@
 //!
 //! ## Description
 //! Exchanges source and destination of IPv6 packets: addresses, and the ports of TCP and UDP.
-//! Checksums stay right by themselves. The network header annotation must be set.
+//! Checksums stay valid. The network header annotation must be set.
 //!
 //! ## Arguments
 //! None.

@@ -8,8 +8,7 @@
 //!
 //! ## Description
 //! Exchanges source and destination of IPv4 packets: addresses, the ports of TCP and UDP, and the
-//! sequence numbers of TCP. Checksums stay right by themselves. The network header annotation must
-//! be set.
+//! sequence numbers of TCP. Checksums stay valid. The network header annotation must be set.
 //!
 //! ## Arguments
 //! - DST_ANNO: set the destination address annotation too; default true.

@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Sets the IP header annotation of each packet to OFFSET, without a check. The header's length
-//! comes from its first byte.
+//! Sets the IP header annotation of each packet to OFFSET, without a check. The length of the
+//! header is read from its first byte.
 //!
 //! ## Arguments
 //! - OFFSET: bytes from the start of the packet, default 0.

@@ -50,7 +50,7 @@ use crate::shared::fields::network;
 
 /// Moves the start of a packet to an offset, which may be before its first byte.
 fn start_at(packet: &mut Packet, offset: Option<isize>) {
-    // Both can only fail for an offset outside the buffer, which no annotation names.
+    // Both calls fail only for an offset outside the buffer, which no annotation contains.
     let _ = match offset {
         Some(offset) if offset < 0 => packet.push(offset.unsigned_abs()).map(|_| ()),
         Some(offset) => packet.pull(offset.unsigned_abs()),

@@ -7,9 +7,9 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Makes packets at least LENGTH bytes long. Without LENGTH, adds as many bytes as the extra length
-//! annotation says are missing. The annotation is 0 afterwards. Packets that cannot become that
-//! long are dropped.
+//! Makes packets at least LENGTH bytes long. Without LENGTH, it adds the number of bytes in the
+//! extra length annotation. The annotation is 0 afterwards. Packets that have no room for this are
+//! dropped.
 //!
 //! ## Arguments
 //! - LENGTH: bytes.

@@ -12,7 +12,7 @@
 //! ## Arguments
 //! - P: 0 to 1.
 //! - KIND: `flip` (default), `set` or `clear`.
-//! - ACTIVE: whether to do anything; default true. ON is another name of it.
+//! - ACTIVE: whether to change bits; default true. ON is another name of it.
 //!
 //! ## Handlers
 //! - `p_bit_error`, `error_kind`, `on` (read, write): P, KIND and ACTIVE.

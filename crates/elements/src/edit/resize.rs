@@ -7,9 +7,10 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Adds HEAD bytes in front of each packet and TAIL bytes behind it; takes bytes away where the
-//! number is negative. Restored bytes at the front have their former contents, as of `Unstrip`, as
-//! far as there is room; all others are zero. A packet that would be too long is dropped.
+//! Adds HEAD bytes in front of each packet and TAIL bytes behind it, or removes bytes if the number
+//! is negative. Bytes that are restored at the front have their former contents, as with `Unstrip`,
+//! as far as there is room. All other new bytes are zero. A packet that would be too long is
+//! dropped.
 //!
 //! ## Arguments
 //! - HEAD, TAIL: bytes, default 0.

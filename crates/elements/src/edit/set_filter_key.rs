@@ -7,16 +7,17 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Gives each packet a filter key, made of PARTs in this order and zeros, 40 bytes in all. When a
-//! `ToDevice` sends the packet, the switch searches the slice's rules that have a `key`
-//! (docs/filters.md) for it, and carries out the rule; packets and rules of other slices are not
-//! affected. The rule's result goes with the packet over a link, or back to this router:
-//! `FilterResult` reads it. A part that the packet does not have is zero. Under `europa click`
-//! there is no switch, so keys have no effect.
+//! Gives each packet a filter key: the PARTs in this order, then zeros, 40 bytes in all. When a
+//! `ToDevice` sends the packet, the switch looks up the key in the slice's rules that have a `key`
+//! (docs/filters.md), and applies the rule. Packets and rules of other slices are not affected. The
+//! rule's result goes with the packet over a link, or back to this router, where `FilterResult`
+//! reads it. A part that the packet does not have is zero. Under `europa click` there is no switch,
+//! so keys have no effect.
 //!
 //! ## Arguments
-//! - PART: `OFFSET/LENGTH`, bytes of the packet; `network OFFSET/LENGTH`, bytes from its network
-//!   header on; `anno OFFSET/LENGTH`, bytes of its annotations; or `value HEX`, the same for all.
+//! - PART: `OFFSET/LENGTH`, bytes of the packet; `network OFFSET/LENGTH`, bytes counted from its
+//!   network header; `anno OFFSET/LENGTH`, bytes of its annotations; or `value HEX`, the same bytes
+//!   for all packets.
 //!
 //! ## Handlers
 //! None.
@@ -35,7 +36,7 @@ pub(crate) struct SetFilterKey {
     parts: Vec<(Part, usize)>,
 }
 
-/// The origin of bytes of a key; their number is stored with it.
+/// The source of some bytes of a key; the number of bytes is stored with it.
 #[derive(Debug, PartialEq)]
 enum Part {
     Packet(usize),

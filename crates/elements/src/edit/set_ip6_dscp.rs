@@ -42,7 +42,8 @@ impl Element for SetIP6DSCP {
             if let Some(header) = packet.network_header_mut()
                 && let Some(first) = be16(header, 0)
             {
-                // Version, six bits of these, two of congestion, flow label.
+                // The word holds: version, six bits of code point, two bits of congestion, flow
+                // label.
                 let first = first & 0xf03f | u16::from(self.dscp.0) << 6;
                 set(header, 0, first.to_be_bytes());
             }

@@ -7,8 +7,9 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Computes the checksum of each packet's IPv4 header: the one that the network header annotation
-//! says, or if there is none at the packet's start. Packets without a whole header are dropped.
+//! Computes the checksum of each packet's IPv4 header. The header is at the network header
+//! annotation, or without annotation at the packet's start. Packets without a whole header are
+//! dropped.
 //!
 //! ## Arguments
 //! None.

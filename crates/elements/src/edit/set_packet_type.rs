@@ -7,7 +7,7 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Sets the packet type: the receivers for which a packet counts on its link.
+//! Sets the packet type: which stations on its link the packet is for.
 //!
 //! ## Arguments
 //! - TYPE: `HOST`, `BROADCAST`, `MULTICAST`, `OTHERHOST`, `OUTGOING`, `LOOPBACK` or `FASTROUTE`.

@@ -7,10 +7,10 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Has each packet wait in queue NUMBER of its slice when a `ToDevice` sends it by a port. Queues
-//! are those that the slice's routers have on that port (`queues:` of their interfaces); a number
-//! that it does not have there means the interface's own queue, as 0 does. Nothing waits on links,
-//! nor under `europa click`.
+//! Puts each packet into queue NUMBER of its slice when a `ToDevice` sends it by a port. The
+//! slice's routers define the queues of that port (`queues:` of their interfaces). A number without
+//! a queue on that port means the interface's own queue, as 0 does. It has no effect on links, nor
+//! under `europa click`.
 //!
 //! ## Arguments
 //! - NUMBER: unsigned integer up to 32767.

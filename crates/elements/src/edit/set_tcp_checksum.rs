@@ -11,7 +11,7 @@
 //! that are shorter than their IP header says are dropped.
 //!
 //! ## Arguments
-//! - FIXOFF: bring a data offset that lies outside the segment back into it; default false.
+//! - FIXOFF: correct a data offset that lies outside the segment; default false.
 //!
 //! ## Handlers
 //! - `drops` (read): packets dropped.
@@ -47,7 +47,7 @@ impl SetTCPChecksum {
             if offset < 20 {
                 *byte = *byte & 15 | 5 << 4;
             } else if offset > length && !is_fragment(header) {
-                // Below 15 words, as it was smaller than the offset.
+                // The result is below 15 words, because it is smaller than the offset.
                 *byte = *byte & 15 | ((length / 4) as u8) << 4;
             }
         }

@@ -56,7 +56,7 @@ impl Element for StoreData {
         let end = self.offset.saturating_add(self.data.len());
         for packet in batch {
             if self.grow && packet.len() < end {
-                // A packet without enough room grows by as many bytes as it has room for.
+                // A packet without enough room grows as far as it has room.
                 let _ = grow_tail(packet, end - packet.len());
             }
             let place = packet.data_mut().get_mut(self.offset..).unwrap_or_default();

@@ -7,10 +7,10 @@
 //! One input, one or two outputs; output 0 push or pull, output 1 push.
 //!
 //! ## Description
-//! Writes an IPv4 address into each packet at OFFSET: ADDR, or if there is none the destination
-//! address annotation, unless that is 0. With `src` or `dst` for OFFSET, it goes into the IP
-//! header, whose checksum and that of TCP or UDP are corrected. Packets that are too short leave by
-//! output 1, or are dropped.
+//! Writes an IPv4 address into each packet at OFFSET: ADDR, or without ADDR the destination address
+//! annotation, unless that is 0. With `src` or `dst` for OFFSET, it writes into the IP header, and
+//! corrects the checksums of IP and of TCP or UDP. Packets that are too short leave by output 1, or
+//! are dropped.
 //!
 //! ## Arguments
 //! - ADDR: IPv4 address.
@@ -41,7 +41,7 @@ impl Class for StoreIPAddress {
 
 impl Element for StoreIPAddress {
     arguments! { this, given;
-        // The address, and where it goes; or only that.
+        // Arguments are the address and its place, or the place alone.
         let first = mandatory "ADDR": String;
         let second = positional "OFFSET": String;
         then {

@@ -11,8 +11,8 @@
 //! network order. A packet that is too short is made longer.
 //!
 //! ## Arguments
-//! - OFFSET: where, bytes from the start.
-//! - TAIL (keyword): write it behind the packet's end. Give one of the two.
+//! - OFFSET: place of the time, in bytes from the start.
+//! - TAIL (keyword): write the time behind the packet's end. Give one of the two.
 //!
 //! ## Handlers
 //! None.

@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Removes the first LENGTH bytes of each packet, or all if it is shorter. Header annotations
-//! stay where they are; `Unstrip` brings the bytes back.
+//! Removes the first LENGTH bytes of each packet, or all bytes of a shorter packet. Header
+//! annotations stay where they are. `Unstrip` restores the bytes.
 //!
 //! ## Arguments
 //! - LENGTH: bytes.
@@ -33,7 +33,7 @@ impl Each for Strip {
     #[inline(always)]
     fn each(&mut self, packet: &mut Packet, _: u16) -> Verdict {
         if packet.pull(self.0).is_none() {
-            // Shorter than that: nothing is left.
+            // The packet is shorter: nothing is left.
             let all = packet.len();
             let _ = packet.pull(all);
         }

@@ -12,8 +12,8 @@
 //!
 //! ## Arguments
 //! - LENGTH: bytes, default 0.
-//! - TRANSPORT: payload starts behind the TCP, UDP or ICMP header, not behind the IP header;
-//!   default true.
+//! - TRANSPORT: whether the payload starts behind the TCP, UDP or ICMP header; if false, it starts
+//!   behind the IP header; default true.
 //! - EXTRA_LENGTH (keyword): add the bytes cut off to the extra length annotation; default true.
 //!
 //! ## Handlers

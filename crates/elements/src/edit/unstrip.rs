@@ -7,15 +7,15 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Moves the start of each packet LENGTH bytes to the front. After `Strip`, these are the bytes
-//! that it removed; otherwise their contents are undefined. A packet with less headroom is
-//! dropped.
+//! Moves the start of each packet LENGTH bytes forward, into its headroom. After `Strip`, these are
+//! the bytes that it removed; otherwise their contents are undefined. A packet with less headroom
+//! is dropped.
 //!
 //! ## Arguments
 //! - LENGTH: bytes.
 //!
 //! ## Handlers
-//! - `drops` (read): packets dropped for want of headroom.
+//! - `drops` (read): packets dropped because they had too little headroom.
 //!
 //! ## See also
 //! `Strip`

@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Brings back an IP header that `StripIPHeader` has taken off: moves the start of each packet to
-//! its network header, if that lies before it.
+//! Restores an IP header that `StripIPHeader` has removed: moves the start of each packet to its
+//! network header, if that lies before it.
 //!
 //! ## Arguments
 //! None.

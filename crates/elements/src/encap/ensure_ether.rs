@@ -7,9 +7,9 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Lets IP packets start with an Ethernet header. A packet that starts with one stays; one whose
-//! header was stripped gets it back; others get a new one. Packets without a network header
-//! annotation stay as they are.
+//! Makes IP packets start with an Ethernet header. A packet that starts with one stays unchanged. A
+//! packet whose Ethernet header was stripped gets it back. Others get a new one. Packets without a
+//! network header annotation stay unchanged.
 //!
 //! ## Arguments
 //! - ETHERTYPE: default 0x0800.

@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Puts an Ethernet header in front of each packet and notes where it is. A packet without 14
-//! bytes of headroom is dropped.
+//! Puts an Ethernet header in front of each packet and sets the link header annotation. A packet
+//! without 14 bytes of headroom is dropped.
 //!
 //! ## Arguments
 //! - ETHERTYPE: unsigned integer up to 65535, such as 0x0800.
@@ -16,7 +16,7 @@
 //!
 //! ## Handlers
 //! - `src`, `dst`, `ethertype` (read, write): the header's fields.
-//! - `drops` (read): packets dropped for want of headroom.
+//! - `drops` (read): packets dropped because they had too little headroom.
 //!
 //! ## See also
 //! `Strip`, `ARPQuerier`

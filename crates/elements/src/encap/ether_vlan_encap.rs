@@ -7,11 +7,11 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Puts an Ethernet header with a VLAN tag (IEEE 802.1Q) before each packet; without the tag for
-//! the native VLAN.
+//! Puts an Ethernet header with a VLAN tag (IEEE 802.1Q) before each packet. Packets of the native
+//! VLAN get no tag.
 //!
 //! ## Arguments
-//! - ETHERTYPE: of the packet's contents.
+//! - ETHERTYPE: Ethernet type of the packet's contents.
 //! - SRC, DST: Ethernet addresses.
 //! - VLAN_TCI: the tag, a number, or `ANNO` for each packet's annotation.
 //! - VLAN_PCP: priority, 0 to 7.

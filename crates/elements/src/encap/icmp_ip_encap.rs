@@ -7,7 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Puts ICMP and IPv4 headers before each packet. Types that have a sequence number count it up.
+//! Puts ICMP and IPv4 headers before each packet. For types with a sequence number, it increments
+//! the number for each packet.
 //!
 //! ## Arguments
 //! - SRC, DST: IPv4 addresses.
@@ -50,7 +51,7 @@ impl Class for ICMPIPEncap {
 }
 
 impl ICMPIPEncap {
-    /// For echo requests as `ICMPPingSource` sends them.
+    /// Makes the headers of echo requests for `ICMPPingSource`.
     pub(crate) fn request(source: Ipv4Addr, destination: Ipv4Addr, identifier: u16) -> ICMPIPEncap {
         let mut encap = ICMPIPEncap { identifier, ..ICMPIPEncap::default() };
         encap.header.ttl = 200;

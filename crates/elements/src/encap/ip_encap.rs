@@ -15,10 +15,10 @@
 //! - SRC, DST: IPv4 addresses; `DST_ANNO` for DST takes each packet's destination address
 //!   annotation.
 //! - TTL (keyword): default 250.
-//! - DSCP, ECT, CE (keywords): parts of the type of service: 0 to 63; `true` or 2 for the two marks
-//!   of a sender that knows congestion marks; congestion met.
-//! - TOS (keyword): all of the type of service, in place of those.
-//! - DF (keyword): whether routers must not fragment it; default false.
+//! - DSCP, ECT, CE (keywords): parts of the type of service. DSCP: 0 to 63. ECT: `true` or 2 for
+//!   the two marks of a sender that supports congestion marks. CE: congestion experienced.
+//! - TOS (keyword): the whole type of service, in place of DSCP, ECT and CE.
+//! - DF (keyword): whether routers must not fragment the packets; default false.
 //!
 //! ## Handlers
 //! - `src`, `dst` (read, write): see the arguments.

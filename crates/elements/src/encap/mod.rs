@@ -68,7 +68,7 @@ impl Ipv4 {
     }
 }
 
-/// The bytes that a packet must hold from its IPv4 header on.
+/// The packet's IPv4 header, and the bytes behind it.
 fn parts(packet: &mut Packet) -> (&mut [u8], &mut [u8]) {
     fields::network_mut(packet).unwrap_or_default()
 }
@@ -114,7 +114,7 @@ impl ArgumentSet for Tag {
 }
 
 impl Tag {
-    /// The tag for a packet, or none if it goes without.
+    /// The tag for a packet; `None` if the packet gets no tag.
     fn of(self, packet: &Packet) -> Option<u16> {
         let tci = self.tci.unwrap_or_else(|| vlan_annotation(packet));
         (Some(tci & 0xfff) != self.native).then_some(tci)
@@ -135,12 +135,12 @@ impl Tag {
         self.tci.map_or_else(|| "ANNO".to_owned(), |tci| tci.to_string())
     }
 
-    /// The part of it that a handler shows.
+    /// The part of the tag that a handler shows.
     fn part(self, shift: u32, mask: u16) -> u16 {
         self.tci.unwrap_or(0) >> shift & mask
     }
 
-    /// Sets a part of it from a handler.
+    /// Sets a part of the tag from a handler.
     fn set(&mut self, shift: u32, mask: u16, value: u16) {
         self.tci = Some(self.tci.unwrap_or(0) & !(mask << shift) | (value & mask) << shift);
     }

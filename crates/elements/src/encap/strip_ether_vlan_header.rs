@@ -7,9 +7,9 @@
 //! One input, one or two outputs; output 0 push or pull, output 1 push.
 //!
 //! ## Description
-//! Takes the Ethernet header off each packet, with its VLAN tag if it has one, which goes into the
-//! VLAN annotation. Frames without a tag are of the native VLAN; if there is none, they leave by
-//! output 1, or are dropped, as frames that are too short.
+//! Removes the Ethernet header of each packet, and its VLAN tag if it has one. The tag goes into
+//! the VLAN annotation. Frames without a tag belong to the native VLAN. If there is none, they
+//! leave by output 1, or are dropped, as are frames that are too short.
 //!
 //! ## Arguments
 //! - NATIVE_VLAN: VLAN of frames without tag, default 0; negative for none.

@@ -49,7 +49,7 @@ impl UDPIP6Encap {
         let length = segment.len();
         set(segment, 0, self.source.0.to_be_bytes());
         set(segment, 2, self.destination.0.to_be_bytes());
-        // The IPv6 payload length had 16 bits.
+        // The length is the IPv6 payload length, which has 16 bits.
         set(segment, 4, (length as u16).to_be_bytes());
         let pseudo = checksum::pseudo_v6(
             self.header.source,

@@ -58,7 +58,7 @@ impl UDPIPEncap {
     fn push_headers(&mut self, packet: &mut Packet) -> Option<()> {
         self.header.push(packet, 8)?;
         let (header, segment) = parts(packet);
-        // The IP length was 16 bits, and this is less.
+        // The IP length has 16 bits, and this length is smaller.
         let length = segment.len() as u16;
         set(segment, 0, self.source.0.to_be_bytes());
         set(segment, 2, self.destination.0.to_be_bytes());

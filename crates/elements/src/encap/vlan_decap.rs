@@ -7,11 +7,11 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Takes the VLAN tag out of Ethernet frames that have one.
+//! Removes the VLAN tag of Ethernet frames that have one.
 //!
 //! ## Arguments
-//! - ANNO: put it into the VLAN annotation, or 0 if there is none; default true.
-//! - ETHERTYPE (keyword): of the tag, default 0x8100.
+//! - ANNO: put the tag into the VLAN annotation, or 0 if the frame has no tag; default true.
+//! - ETHERTYPE (keyword): Ethernet type of the tag, default 0x8100.
 //!
 //! ## Handlers
 //! None.

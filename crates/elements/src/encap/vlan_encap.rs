@@ -7,14 +7,14 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Puts a VLAN tag (IEEE 802.1Q) into Ethernet frames. Frames of the native VLAN stay without.
+//! Puts a VLAN tag (IEEE 802.1Q) into Ethernet frames. Frames of the native VLAN get no tag.
 //!
 //! ## Arguments
 //! - VLAN_TCI: the tag, a number, or `ANNO` for each packet's annotation.
 //! - VLAN_PCP: priority, 0 to 7.
 //! - VLAN_ID (keyword): 0 to 4095, in place of VLAN_TCI.
 //! - NATIVE_VLAN (keyword): the VLAN without tag, default 0; -1 for none.
-//! - ETHERTYPE (keyword): of the tag, default 0x8100.
+//! - ETHERTYPE (keyword): Ethernet type of the tag, default 0x8100.
 //!
 //! ## Handlers
 //! - `vlan_tci`, `vlan_id`, `vlan_pcp` (read, write): the tag.

@@ -54,7 +54,7 @@ const CANDIDATES: &[&[&str]] = &[
     &["17", "2001:db8::1", "2001:db8::2"],
 ];
 
-/// A graph with the element "e" and all ports that it may have, up to four; only one if `single`.
+/// A graph with the element "e" and up to four ports on each side; only one port if `single`.
 /// Queues precede its pull inputs.
 fn graph(class: &str, arguments: &[&str], single: bool) -> Graph {
     let registry = Bench::registry();
@@ -99,7 +99,7 @@ fn graph(class: &str, arguments: &[&str], single: bool) -> Graph {
     graph
 }
 
-/// A router with this element, if the arguments fit.
+/// A router with this element; `None` if it refuses the arguments.
 fn build(
     class: &str,
     arguments: &[&str],
@@ -118,7 +118,8 @@ fn build(
 fn fitting(class: &str) -> Option<(&'static [&'static str], bool)> {
     let arena = Arena::heap(64, 2048);
     let all = CANDIDATES.iter().flat_map(|arguments| [(*arguments, false), (*arguments, true)]);
-    // A second of the same name would be an error of the test's graph, not of the arguments.
+    // A second element of the same name would be an error of the test's graph, not of the
+    // arguments.
     all.into_iter()
         .find(|(arguments, single)| build(class, arguments, *single, &arena, 0).is_some())
 }

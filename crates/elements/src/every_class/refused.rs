@@ -17,11 +17,12 @@ fn state(router: &mut Router) -> Vec<(String, String)> {
     readable.map(read).collect()
 }
 
-/// A configuration that differs, with a mistake at its end, in its middle or at its start.
+/// Configurations that differ from the running one, each with a mistake at its end, in its middle
+/// or at its start.
 fn with_mistakes(class: &str) -> Vec<String> {
     let good = match class {
         "ARPResponder" => "10.9.9.9 02:00:00:00:00:09, ANNOUNCE true",
-        // All others with reconfiguration are queues.
+        // All other classes that can be reconfigured are queues.
         _ => "7",
     };
     let wrong = ["NOSUCH 1", "10.0.0.0/33 x"];
@@ -61,7 +62,7 @@ fn a_value_that_is_refused_changes_nothing() {
         let mut router = build(class, arguments, single, &arena, 0).unwrap();
         let index = router.find("e").unwrap();
         let writable = router.handlers(index).into_iter();
-        // Elements that write files would write some.
+        // These handlers would write files.
         let writable = writable.filter(|(name, _)| !name.contains("file"));
         for (name, _) in writable.filter(|(_, flags)| flags.has(Flags::WRITE)) {
             for value in values {

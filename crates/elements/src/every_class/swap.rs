@@ -37,7 +37,7 @@ const KEEPS: &[(&str, &[&str])] = &[
     ("TimeSortedSched", &["BUFFER 3"]),
 ];
 
-/// A fragment of packet `id`: eight bytes from byte `at` on, and whether more follow.
+/// A fragment of packet `id`: eight bytes from byte `at` on. `more` says whether fragments follow.
 fn fragment(id: u16, at: usize, more: bool) -> Vec<u8> {
     let payload: Vec<u8> = (at..at + 8).map(|n| n as u8 + 1).collect();
     let mut packet = ip_packet(0x0a00_0009, 0x0a00_0002, 9, &payload);
@@ -96,8 +96,8 @@ fn used(arena: &Arena) -> usize {
     arena.capacity() - arena.free()
 }
 
-/// The output of an element that gets packets, is swapped if `swaps`, and gets more packets; and
-/// the number of packets that it held before the second part.
+/// The output of an element that gets packets, is swapped if `swaps`, and gets more packets. Also
+/// returns the number of packets that it held before the second part.
 fn outcome(class: &str, arguments: &[&str], single: bool, swaps: bool) -> (Vec<Out>, usize) {
     let arena = Arena::heap(1024, 2048);
     let start_ns = 5 * SECOND_NS;
@@ -134,7 +134,7 @@ fn outcome(class: &str, arguments: &[&str], single: bool, swaps: bool) -> (Vec<O
         part::source(&mut router, 1, [arena.packet(&answer).unwrap()]);
     }
     out.extend(take_out(&mut router, 100, start_ns + 10));
-    // Longer than any delay and any question takes.
+    // This is longer than any delay of an element, and any wait for an answer.
     for second in 1..10 {
         out.extend(take_out(&mut router, 100, start_ns + second * SECOND_NS));
     }

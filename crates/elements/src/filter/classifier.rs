@@ -53,7 +53,7 @@ struct Usual {
 }
 
 impl Usual {
-    /// A pattern that no packet matches.
+    /// A comparison that no packet fits.
     const NOTHING: Usual = Usual { offset: 0, mask: 0, value: 1, output: DROP };
 }
 
@@ -90,8 +90,8 @@ impl Chain {
     }
 }
 
-/// A target in one word: the number of a chain, or with the top bit an output or [`DROP`]. Decoding
-/// an enum of three variants would take a third of a packet's time.
+/// A target in one word: the number of a chain; or, with the top bit set, an output or [`DROP`].
+/// Decoding an enum of three variants would take a third of a packet's time.
 type Code = u32;
 
 /// The top bit.
@@ -138,7 +138,7 @@ impl Classifier {
     /// The output for a packet, or [`DROP`].
     #[inline(always)]
     pub(crate) fn output(&mut self, packet: &Packet) -> u16 {
-        // Packets like the last one are done after one look.
+        // A packet like the last one needs only this comparison.
         if let Some(bytes) = packet.bytes::<4>(self.usual.offset)
             && u32::from_ne_bytes(*bytes) & self.usual.mask == self.usual.value
         {
@@ -151,7 +151,8 @@ impl Classifier {
     fn output_all(&mut self, packet: &Packet) -> u16 {
         let data = packet.data();
         let code = self.classify(self.first, data);
-        // If the first comparison of four bytes decided: the same bytes, the same output.
+        // If the first comparison of four bytes decides, packets with the same bytes have the same
+        // output.
         if let Some(chain) = self.chains.get(self.first as usize)
             && let Some(bytes) = packet.bytes::<4>(chain.offset)
         {
@@ -224,7 +225,7 @@ impl Classifier {
         if text.is_empty() {
             text = format!("all->{}\n", name(self.start));
         }
-        // Packets that are as long are never found to be too short.
+        // No step can find packets of this length or more too short.
         let safe = self.program.iter().map(|step| step.needed).max().unwrap_or(0);
         text + &format!("safe length {safe}\nalignment offset 0\n")
     }

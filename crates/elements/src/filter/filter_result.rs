@@ -7,11 +7,11 @@
 //! One input, one or two outputs; output 0 push or pull, output 1 push.
 //!
 //! ## Description
-//! Copies the 16 bytes that a rule of the slice's has answered to a packet's key into the packet's
-//! annotations, from byte ANNO on. Such packets leave by output 0: they have come back from the
-//! switch to the router that sent them with a key (`SetFilterKey`), or over a link from there;
-//! `FromDevice` takes them for packets to this router, with any Ethernet address. All others leave
-//! by output 1, or are dropped if it is not connected.
+//! Copies the 16 bytes that a rule of the slice has returned for a packet's key into the packet's
+//! annotations, from byte ANNO on. Packets with such a result leave by output 0. They have come
+//! back from the switch to the router that sent them with a key (`SetFilterKey`), or arrived from
+//! there over a link. `FromDevice` accepts them as packets to this router, with any Ethernet
+//! address. All others leave by output 1, or are dropped if it is not connected.
 //!
 //! ## Arguments
 //! - ANNO: first byte of the annotation area, 0 to 32; default is 0, where the destination address

@@ -7,8 +7,8 @@
 //! One push input, any number of push outputs.
 //!
 //! ## Description
-//! Applies to each IPv6 packet the action of the first pattern that fits it, and drops packets
-//! that fit none. The network header annotation must be set, as by `CheckIP6Header`. Tests of
+//! Applies to each IPv6 packet the action of the first pattern that fits it, and drops packets that
+//! fit none. The network header annotation must be set, for example by `CheckIP6Header`. Tests of
 //! bytes that a packet does not have fail.
 //!
 //! Tests are `[src|dst|src and dst|src or dst] [host|net] ADDRESS[/LENGTH]`, `[tcp|udp] [src|dst]

@@ -15,8 +15,8 @@
 //! `[tcp|udp] port PORT`, `proto PROTOCOL`, `tcp opt FLAG`, `icmp type TYPE`, `tcp win N`, `ip
 //! vers|hl| tos|dscp|len|id|ttl N`, `ip ect|ce|frag|unfrag`, `ip[POS:LEN] N`, `transp[POS:LEN] N`
 //! or `PROTOCOL[POS:LEN] N`, `true` and `false`. A relation (`== != < > <= >=`) and a mask (`&
-//! MASK`) may stand before the value. They are joined by `and`, `or`, `not` (`&& || !`), `? :` and
-//! parentheses; words that are clear by themselves or from the test before may be left out: `tcp`,
+//! MASK`) may stand before the value. Tests are joined by `and`, `or`, `not` (`&& || !`), `? :` and
+//! parentheses. Words that are clear by themselves or from the test before may be left out: `tcp`,
 //! `www`, `syn`, `10.0.0.0/8`, `src port 80 or 81`. The pattern `-`, `any` or `all` fits every
 //! packet.
 //!
@@ -25,9 +25,9 @@
 //! - PATTERN: as above.
 //!
 //! ## Handlers
-//! - `program` (read): the compiled patterns, a step a line: four bytes, counted from the Ethernet
-//!   header, from 256 on from the IP header, from 512 on from the transport header, compared under
-//!   a mask.
+//! - `program` (read): the compiled patterns, a step a line: four bytes at an offset are compared
+//!   under a mask. Offsets count from the Ethernet header; from 256 on, from the IP header; from
+//!   512 on, from the transport header.
 //!
 //! ## See also
 //! `IPClassifier`, `Classifier`

@@ -1,11 +1,13 @@
-//! Shortens programs: a settled test is not repeated, and steps that compare the same bytes become
-//! one.
+//! Shortens programs: a test with a known result is not repeated, and steps that compare the same
+//! bytes become one.
 
 use super::program::{Next, Program, Step, Test};
 
-/// More steps than this are not optimised: it costs the square.
+/// Programs with more steps than this are not optimised: the time grows with the square of their
+/// number.
 const MAX_STEPS: usize = 1000;
-/// Most distinguished paths to a step. Two paths, TCP and UDP, lead to every comparison of ports.
+/// Most distinguished paths to a step. For example, two paths (TCP and UDP) lead to every
+/// comparison of ports.
 const MAX_WAYS: usize = 4;
 
 /// Optimises a program whose steps lead only forward.
@@ -20,10 +22,10 @@ pub(super) fn optimise(program: &mut Program) {
     sweep(program);
 }
 
-/// Greater than 2^n - 1 is the same as having one of the bits above these.
+/// A field is greater than 2^n - 1 if one of the bits above these is set.
 pub(super) fn masked(mut step: Step) -> Step {
     let Test { mask, value, greater, .. } = step.test;
-    // As numbers of the field, whose lowest bit is the mask's.
+    // These are numbers of the field; its lowest bit is the lowest bit of the mask.
     let (field, value) =
         (mask >> (mask.trailing_zeros() & 31), value >> (mask.trailing_zeros() & 31));
     let whole = field & field.wrapping_add(1) == 0;
@@ -72,19 +74,19 @@ impl Fact {
             }
             return (common == asked.mask).then_some(true);
         }
-        // It asks for all that did not fit, and more.
+        // This test asks for all that did not fit, and more.
         (!self.fits && common == known.mask && !differs && !step.short_yes).then_some(false)
     }
 }
 
-/// The settled tests on a path, in order.
+/// The tests with known results on a path, in order.
 type Way = Vec<Fact>;
 
 fn decided(way: &Way, step: &Step) -> Option<bool> {
     way.iter().rev().find_map(|fact| fact.decides(step))
 }
 
-/// Redirects every branch past steps whose result is settled on all paths to them. Steps lead only
+/// Redirects every branch past steps whose result is the same on all paths to them. Steps lead only
 /// forward, so one pass is enough.
 fn thread(program: &mut Program) {
     // By step: the ways to it.
@@ -162,7 +164,8 @@ fn merge(program: &mut Program) -> bool {
     merged
 }
 
-/// The same step with the opposite test of a single bit; unchanged if it tests more bits.
+/// The same step with the opposite test of a single bit. A step that tests more bits stays
+/// unchanged.
 fn inverted(step: Step) -> Step {
     if step.test.greater || step.test.mask.count_ones() != 1 {
         return step;
@@ -171,7 +174,7 @@ fn inverted(step: Step) -> Step {
     Step { test, yes: step.no, no: step.yes, short_yes: !step.short_yes }
 }
 
-/// One step for two: the second follows if the first fits, and both have the same target otherwise.
+/// One step for two: the second follows if the first one fits; otherwise both have the same target.
 fn joined(first: &Step, second: &Step) -> Option<Step> {
     let (a, b) = (first.test, second.test);
     let same_bytes = (a.base, a.at) == (b.base, b.at) && !a.greater && !b.greater;
@@ -179,7 +182,8 @@ fn joined(first: &Step, second: &Step) -> Option<Step> {
     if !same_bytes || first.no != second.no || (a.value ^ b.value) & overlap != 0 {
         return None;
     }
-    // A packet that has only the first's bytes goes where one goes that is too short for both.
+    // A packet that has only the bytes of the first step must go to the same target as a packet
+    // that is too short for both.
     let short =
         first.short_yes == second.short_yes || (!first.short_yes && b.needed() <= a.needed());
     let test = Test { mask: a.mask | b.mask, value: a.value | b.value, ..a };
@@ -188,7 +192,7 @@ fn joined(first: &Step, second: &Step) -> Option<Step> {
 
 /// Removes steps that decide nothing or are never reached.
 fn sweep(program: &mut Program) {
-    // From the last on, so that steps behind a step are settled before it.
+    // Steps are handled from the last one on, so that all targets of a step are settled before it.
     let mut replaced: Vec<Next> = (0..program.steps.len()).map(Next::Step).collect();
     let follow = |next: Next, replaced: &[Next]| match next {
         Next::Step(number) => replaced.get(number).copied().unwrap_or(Next::Drop),
@@ -247,7 +251,7 @@ mod tests {
         let test = (0usize..2, masks, any::<u32>(), 0usize..8, any::<bool>());
         (test, any::<bool>(), 0usize..9, 0usize..9).prop_map(
             |((at, mask, value, bits, greater), short_yes, yes, no)| {
-                // Values that packets have, or for comparisons often all ones.
+                // Values that packets have; for greater-than comparisons also all ones.
                 let low = mask >> mask.trailing_zeros();
                 let number = if greater { low >> bits } else { value & 0x1111_1111 };
                 let value = number << mask.trailing_zeros() & mask;

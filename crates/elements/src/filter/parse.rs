@@ -342,7 +342,7 @@ impl<'a> Parser<'a> {
             if let Some(kind) = kind {
                 once(&mut primitive.kind, kind, word)?;
             } else if let Some(transport) = transport_name(word) {
-                // `tcp` alone is a test; behind `proto` it is the value.
+                // `tcp` alone is a test; after `proto` it is the value.
                 if primitive.kind == Some(Kind::Protocol) {
                     break;
                 }

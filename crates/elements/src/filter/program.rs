@@ -67,7 +67,7 @@ pub(super) enum Expr {
 pub(super) enum Next {
     Drop,
     Output(u16),
-    /// While it is compiled: counted from the end.
+    /// Only during compilation: a step's number, counted from the end.
     Step(usize),
 }
 
@@ -122,7 +122,7 @@ impl Program {
             }
             Expr::Test(_) if yes == no => yes,
             Expr::Test(test) => {
-                // Too short is `no` here, whichever way the comparison goes.
+                // For a packet that is too short, the test is false, negated or not.
                 let (fits, fails) = if test.negated { (no, yes) } else { (yes, no) };
                 let step = Step { test: *test, yes: fits, no: fails, short_yes: test.negated };
                 self.steps.push(optimise::masked(step));

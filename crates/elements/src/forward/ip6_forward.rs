@@ -4,12 +4,12 @@
 //! `IP6Forward(ETH, MTU)`
 //!
 //! ## Ports
-//! One push input. Output 0: packets that are ready to be sent. Output 1: those that are for
-//! Linux to deal with. Output 2, if connected: those that Linux's policy has it forward; else they
-//! leave by output 1 too.
+//! One push input. Output 0: packets that are ready to be sent. Output 1: packets that Linux must
+//! handle. Output 2, if connected: packets that Linux's policy makes Linux forward; else they leave
+//! by output 1 too.
 //!
 //! ## Description
-//! As `IPForward`, for IPv6. Packets that are too long leave by output 1: Linux tells the sender.
+//! As `IPForward`, for IPv6. Packets that are too long leave by output 1: Linux sends the error.
 //!
 //! ## Arguments
 //! - ETH: the interface's Ethernet address.
@@ -18,7 +18,7 @@
 //! ## Handlers
 //! - `load` (write): lines of `set ADDRESS ETH` or `remove ADDRESS`.
 //! - `table` (read): all neighbours.
-//! - `used` (read): neighbours that packets were sent to since the last time.
+//! - `used` (read): neighbours to which packets were sent since the last read.
 //! - `count` (read): number of neighbours.
 //! - `passed` (read): packets that are for Linux.
 //! - `policy` (read, write): as of `IPForward`.

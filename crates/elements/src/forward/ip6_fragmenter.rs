@@ -4,11 +4,11 @@
 //! `IP6Fragmenter(MTU)`
 //!
 //! ## Ports
-//! One push input; output 0 gets packets that fit, output 1, if connected, those that do not.
+//! One push input; output 0 gets packets that fit. Output 1, if connected, gets longer packets.
 //!
 //! ## Description
-//! Passes packets of up to MTU bytes. Longer ones leave by output 1, where
-//! `ICMP6Error(ADDRESS, 2, 0)` tells their sender: routers do not fragment IPv6 (RFC 8200, 4.5).
+//! Passes packets of up to MTU bytes. Longer ones leave by output 1, where `ICMP6Error(ADDRESS, 2,
+//! 0)` sends an error: routers do not fragment IPv6 (RFC 8200, 4.5).
 //!
 //! ## Arguments
 //! - MTU: most bytes.
@@ -22,7 +22,7 @@
 
 use crate::prelude::*;
 
-/// Sorts out packets that are too long.
+/// Separates packets that are too long from those that fit.
 #[derive(Default)]
 pub(crate) struct IP6Fragmenter {
     mtu: usize,

@@ -4,21 +4,21 @@
 //! `IPForward(ETH, MTU)`
 //!
 //! ## Ports
-//! One push input. Output 0: packets that are ready to be sent. Output 1: those that are for
-//! Linux to deal with. Output 2, if connected: those that are too long and may be fragmented; else
-//! they leave by output 1 too. Output 3, if connected: those that Linux's policy has it forward; else
+//! One push input. Output 0: packets that are ready to be sent. Output 1: packets that Linux must
+//! handle. Output 2, if connected: packets that are too long and may be fragmented; else they leave
+//! by output 1 too. Output 3, if connected: packets that Linux's policy makes Linux forward; else
 //! they leave by output 1 too.
 //!
 //! ## Description
-//! The last step of a router whose Linux owns neighbours and errors. Expects IP packets with the
-//! destination annotation set to the next hop and the IP header annotation set. A packet whose
-//! next hop is known, whose time to live is more than 1 and which fits MTU leaves with its time to
-//! live reduced by one and an Ethernet header from ETH to that neighbour. Every other packet
-//! leaves as it came, so that `Unstrip(14)` and `ToHost` give Linux the received frame: it asks
-//! for the neighbour, forwards meanwhile, fragments, or sends an error.
+//! The last step of a router whose Linux owns neighbours and errors. It expects IP packets with the
+//! destination annotation set to the next hop and the IP header annotation set. A packet leaves by
+//! output 0 if its next hop is known, its time to live is more than 1 and it fits MTU. Its time to
+//! live is then reduced by one, and it gets an Ethernet header from ETH to that neighbour. Every
+//! other packet leaves unchanged, so that `Unstrip(14)` and `ToHost` give Linux the received frame.
+//! Linux resolves the neighbour and forwards in the meantime, fragments, or sends an error.
 //!
-//! Linux's policy for the interface may change ETH and MTU, and may have all packets leave by output
-//! 3, or those that came in by a certain interface. With an MTU of its own, packets that may be
+//! Linux's policy for the interface may change ETH and MTU. It may send all packets by output 3, or
+//! only those that came in by a certain interface. If the policy sets an MTU, packets that may be
 //! fragmented leave by output 3 too.
 //!
 //! ## Arguments
@@ -28,12 +28,12 @@
 //! ## Handlers
 //! - `load` (write): lines of `set ADDRESS ETH` or `remove ADDRESS`.
 //! - `table` (read): all neighbours.
-//! - `used` (read): neighbours that packets were sent to since the last time.
+//! - `used` (read): neighbours to which packets were sent since the last read.
 //! - `count` (read): number of neighbours.
 //! - `passed` (read): packets that are for Linux.
-//! - `policy` (read, write): lines that replace the policy as a whole: `mac ETH`; `mtu MTU`;
-//!   `all REASON`, every packet leaves by output 3; `same INTERFACE REASON`, packets that came in by
-//!   the interface of this number do.
+//! - `policy` (read, write): lines that replace the policy as a whole: `mac ETH`; `mtu MTU`; `all
+//!   REASON`, every packet leaves by output 3; `same INTERFACE REASON`, packets that came in by the
+//!   interface of this number leave by output 3.
 //! - `reasons` (read): packets that left by output 3 for a reason of the policy, a line of count and
 //!   reason each.
 //!
@@ -110,13 +110,13 @@ impl<A: Family> Forward<A> {
         }
         let (table, mtu, passed) = (&mut self.table, self.policy.mtu, &mut self.passed);
         let (same, reasons) = (self.policy.same, &mut self.reasons);
-        // Elements behind output 2 cut to the configured length only.
+        // The elements after output 2 cut packets to the configured MTU only.
         let long = match context.outputs() > 2 {
             true if mtu == self.mtu => 2,
             true => linux,
             false => 1,
         };
-        // Packets to the same next hop follow each other.
+        // Successive packets often have the same next hop.
         let (mut last, mut header) = (A::default(), None);
         context.forward_each(batch, |packet| {
             if let Some((_, reason)) = same.filter(|(from, _)| *from == packet.interface()) {
@@ -154,7 +154,7 @@ impl<A: Family> Forward<A> {
         slots.map(line).collect()
     }
 
-    /// The neighbours that packets went to since the last time.
+    /// The neighbours that packets went to since the last call.
     fn take_used(&mut self) -> String {
         let slots = self.table.slots.iter_mut().filter(|slot| slot.taken);
         let line =

@@ -8,21 +8,20 @@
 //! and must not be fragmented.
 //!
 //! ## Description
-//! Expects IP packets with their header annotations set. Sends those of up to MTU bytes on as they
-//! are, and cuts longer ones into fragments, sent in order, with all annotations. Later fragments
-//! carry only the options that RFC 791 has copied.
+//! Expects IP packets with their header annotations set. It passes packets of up to MTU bytes
+//! unchanged. It cuts longer packets into fragments, which it sends in order, with all annotations.
+//! Later fragments carry only the options that RFC 791 copies.
 //!
-//! Packets that must not be fragmented (DF, or an MTU that leaves no room for 8 bytes of
-//! payload) leave by output 1, for an `ICMPError` of type unreachable and code needfrag.
-//! If the arena has not enough buffers for all fragments, the packet is dropped as a whole, and so
-//! is a fragment to be cut again that reaches beyond the longest packet.
+//! Packets that must not be fragmented (DF, or an MTU that leaves no room for 8 bytes of payload)
+//! leave by output 1, for an `ICMPError` of type unreachable and code needfrag. If the pool has not
+//! enough buffers for all fragments, the packet is dropped as a whole. A fragment that must be cut
+//! again is dropped if it reaches beyond the longest possible packet.
 //!
 //! ## Arguments
 //! - MTU: longest packet in bytes, at least 8.
-//! - HONOR_DF: whether packets with DF are left alone, default true. If not, those fragmented
-//!   get a new identification.
-//! - VERBOSE, HEADROOM: accepted for Click's sake; there is nothing to say, and the headroom
-//!   is the pool's.
+//! - HONOR_DF: whether packets with DF are not fragmented, default true. If false, such packets are
+//!   fragmented and get a new identification.
+//! - VERBOSE, HEADROOM: accepted as in Click, without effect.
 //!
 //! ## Handlers
 //! - `fragments` (read): fragments sent.
@@ -62,8 +61,8 @@ const LEAST: usize = 8;
 /// The flag in an option's type for options that all fragments carry (RFC 791 section 3.1).
 const COPIED: u8 = 0x80;
 
-/// Header of all fragments but the first: without options that are not to be copied.
-/// Returns its length too.
+/// Header of all fragments but the first: without the options that are not copied. Also returns its
+/// length.
 fn later_header(packet: &Ipv4Packet<'_>) -> ([u8; 60], usize) {
     let mut bytes = [0; 60];
     let mut length = Ipv4Header::LEN;
@@ -95,10 +94,10 @@ fn finish(header: &mut [u8], total: usize, flags_fragment: u16) {
     }
 }
 
-/// Why a packet was not fragmented.
+/// The reason why a packet was not fragmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refusal {
-    /// Its sender forbids it, or the MTU is too small.
+    /// The packet's sender forbids it, or the MTU is too small.
     MustNot,
     /// Buffers are missing, or the packet is malformed or too long.
     Cannot,
@@ -119,7 +118,7 @@ impl IPFragmenter {
         let first_len = room(header_len);
         let (mut later, later_len) = later_header(&whole);
         let each = room(later_len);
-        // Super-packets have DF, so that routers need not cut them.
+        // Super-packets have DF, so routers need not cut them.
         if first_len < 8 || packet.is_long() || (header.dont_fragment() && self.honor_df) {
             return Err(Refusal::MustNot);
         }
@@ -129,7 +128,8 @@ impl IPFragmenter {
         }
         let old = header.flags_fragment.get() & !ipv4::DONT_FRAGMENT;
         let (more, start) = (old & ipv4::MORE_FRAGMENTS, old & ipv4::FRAGMENT_OFFSET);
-        // Put together it would be longer than any packet, and its offsets would wrap.
+        // The reassembled packet would be longer than any packet, and the fragments' offsets would
+        // overflow.
         if usize::from(start) * 8 + payload_len > usize::from(u16::MAX) - header_len {
             return Err(Refusal::Cannot);
         }
@@ -154,7 +154,7 @@ impl IPFragmenter {
             at += count;
         }
         let spare = packet.len() - network - header_len - first_len;
-        // The first fragment is the packet itself, cut short.
+        // The packet itself becomes the first fragment: its tail is cut off.
         let _ = packet.take(spare);
         if let Some(bytes) = packet.network_header_mut()
             && let Some(bytes) = bytes.get_mut(..header_len)
@@ -193,7 +193,7 @@ impl Element for IPFragmenter {
             context.forward(0, batch);
             return;
         }
-        // Everything goes one by one now, so that packets keep their order.
+        // From here on packets are sent one by one, so that they keep their order.
         let mut fragments = context.take_batch();
         for mut packet in batch.drain() {
             if !packet.is_network_longer_than(mtu) {

@@ -8,12 +8,12 @@
 //! with a bad option; else they are dropped.
 //!
 //! ## Description
-//! Carries out the options of IP headers that are for every router: record route and time stamp.
-//! Put it behind the look-up, because MYADDR is the address of the interface by which the packet
-//! leaves (RFC 1812 section 4.2.2.2). Other options, also source routes, stay unchanged.
+//! Processes the options of IP headers that are for every router: record route and time stamp. Put
+//! it behind the look-up, because MYADDR is the address of the interface by which the packet leaves
+//! (RFC 1812 section 4.2.2.2). Other options, including source routes, stay unchanged.
 //!
-//! A packet with a bad option leaves by output 1 with the offset of the byte that is wrong in
-//! its "ICMP parameter problem" annotation. One without options costs a comparison.
+//! A packet with a bad option leaves by output 1. Its "ICMP parameter problem" annotation has the
+//! offset of the wrong byte. A packet without options costs a comparison.
 //!
 //! ## Arguments
 //! - MYADDR: address of the interface.
@@ -39,7 +39,7 @@ use europa_pool::packet::annotation::ICMP_PARAMETER_PROBLEM;
 
 use crate::shared::made::write;
 
-/// Carries out record route and time stamp.
+/// Processes the options record route and time stamp.
 #[derive(Default)]
 pub(crate) struct IPGWOptions {
     address: [u8; 4],
@@ -130,7 +130,7 @@ impl IPGWOptions {
                     *pointer = pointer.saturating_add(wanted as u8);
                 }
             }
-            // All addresses that were chosen have been found.
+            // All addresses that the sender chose are already recorded.
             None if kind == TIMES_OF_ADDRESSES => {}
             None if overflows == 15 => return Err(3),
             None => {
@@ -170,7 +170,8 @@ impl IPGWOptions {
                 }
                 _ => {}
             }
-            // Of one that ends before its length, the type is wrong: there is no other byte.
+            // If an option ends before its length byte, the error points at its type: there is no
+            // other byte.
             let length = usize::from(*header.get(at + 1).ok_or(at)?);
             let whole = header.get_mut(at..at + length).filter(|_| length >= 2).ok_or(at + 1)?;
             match kind {

@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! The first steps of a router with a packet in an Ethernet frame: `Paint(COLOR) -> Strip(14) ->
-//! CheckIPHeader(...) -> GetIPAddress(16)`. Packets that fail the check are dropped.
+//! Combines the first steps of a router for a packet in an Ethernet frame: `Paint(COLOR) ->
+//! Strip(14) -> CheckIPHeader(...) -> GetIPAddress(16)`. Packets that fail the check are dropped.
 //!
 //! ## Arguments
 //! - COLOR: the paint of packets.

@@ -7,14 +7,15 @@
 //! One push input, five push outputs.
 //!
 //! ## Description
-//! The last steps of a router with a packet: `DropBroadcasts -> PaintTee(COLOR) ->
-//! IPGWOptions(IPADDR) -> FixIPSrc(IPADDR) -> DecIPTTL -> CheckLength(MTU)`. Packets that pass leave
-//! by output 0; copies of those of this colour by output 1; those with bad options by output 2;
-//! those whose time to live is over by output 3; longer ones, for an `IPFragmenter`, by output 4.
+//! Combines the last steps of a router for a packet: `DropBroadcasts -> PaintTee(COLOR) ->
+//! IPGWOptions(IPADDR) -> FixIPSrc(IPADDR) -> DecIPTTL -> CheckLength(MTU)`. Packets that pass
+//! leave by output 0. Copies of packets with this colour leave by output 1, packets with bad
+//! options by output 2, and packets with an expired time to live by output 3. Packets that are too
+//! long leave by output 4, for an `IPFragmenter`.
 //!
 //! ## Arguments
-//! - COLOR: of packets that would go back where they came from.
-//! - IPADDR: the router's address on the way out.
+//! - COLOR: paint of the packets that came in by the interface where they leave.
+//! - IPADDR: the router's address on the outgoing interface.
 //! - MTU: in bytes.
 //!
 //! ## Handlers

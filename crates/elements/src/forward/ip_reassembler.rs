@@ -7,27 +7,27 @@
 //! One input, one or two outputs; output 0 push or pull, output 1 push.
 //!
 //! ## Description
-//! Puts fragmented IPv4 packets together again; others pass. The network header annotation must be
-//! set. The link header is that of the first fragment. Fragments are dropped, or leave by output 1,
-//! if their packet
+//! Reassembles fragmented IPv4 packets; others pass. The network header annotation must be set. The
+//! link header is that of the first fragment. Fragments are dropped, or leave by output 1, if their
+//! packet
 //! - is incomplete 30 seconds after its first fragment came (RFC 1122 section 3.3.2);
-//! - is the oldest one that is incomplete when there is no room for more, in bytes (HIMEM) or in
-//!   packets (PACKETS);
+//! - is the oldest incomplete packet when there is no room for more, in bytes (HIMEM) or in packets
+//!   (PACKETS);
 //! - has more than 64 fragments;
 //! - fits into no buffer.
 //!
 //! ## Arguments
-//! - HIMEM (keyword): bytes of fragments that are kept, default 262144. Whenever it is exceeded,
-//!   the oldest packets go until a quarter of that is free.
-//! - PACKETS (keyword): fragments that are kept. The default, and the most, is an eighth of the
-//!   router's packet pool, for all elements together that keep fragments.
+//! - HIMEM (keyword): bytes of fragments that are kept, default 262144. When this is exceeded, the
+//!   oldest packets are removed until a quarter of it is free.
+//! - PACKETS (keyword): fragments that are kept. The default and the maximum are an eighth of the
+//!   router's packet pool, shared by all elements that keep fragments.
 //! - MAX_MTU_ANNO (keyword): two bytes of the annotation area, by name or offset, which get the
 //!   length of the longest fragment.
 //!
 //! ## Handlers
 //! - `drops` (read): fragments dropped or sent by output 1.
 //! - `fragments` (read): fragments that wait.
-//! - `size` (read): packets that are being put together.
+//! - `size` (read): packets that are being reassembled.
 //!
 //! ## See also
 //! `IPFragmenter`, `CheckIPHeader`
@@ -93,7 +93,7 @@ fn fill(whole: &mut Packet, fragment: &Fragment) -> Option<()> {
 }
 
 impl IPReassembler {
-    /// The packet that is complete with this fragment, if it is.
+    /// Adds a fragment; returns the packet if this fragment completes it.
     fn add(&mut self, packet: Packet, context: &mut Context<'_>) -> Option<Packet> {
         let Some((key, offset, length, more)) = describe(&packet) else {
             self.refuse(packet, context);
@@ -130,7 +130,7 @@ impl IPReassembler {
         None
     }
 
-    /// One packet of all fragments, in the buffer of the first, if they fit.
+    /// Joins all fragments in the buffer of the first one, if they fit.
     fn join(&mut self, key: Key, context: &mut Context<'_>) -> Option<Packet> {
         let (mut whole, mut longest, mut refused) = (None, 0, 0);
         let length = self.waiting.length(key)?;
@@ -151,7 +151,7 @@ impl IPReassembler {
         let mut whole = whole?;
         let header_len = network(&whole)?.0.len();
         if let Some(header) = whole.network_header_mut() {
-            // It was checked that both fit into 16 bits.
+            // Both lengths fit into 16 bits, as checked before.
             set(header, 2, ((header_len + length) as u16).to_be_bytes());
             let keep = be16(header, 6).unwrap_or(0) & 0xc000;
             set(header, 6, keep.to_be_bytes());
@@ -177,7 +177,7 @@ impl IPReassembler {
         });
     }
 
-    /// Has the timer run when the oldest packet expires.
+    /// Sets the timer to the time when the oldest packet expires.
     fn set_alarm(&self, context: &mut Context<'_>) {
         if let Some((_, expires_ns)) = self.waiting.oldest() {
             context.schedule(0, expires_ns);
@@ -290,7 +290,7 @@ mod tests {
         let out: Vec<_> =
             (0..4).flat_map(|n| push(&mut bench, &fragment(n * 16, 16, true))).collect();
         assert_eq!(out.len(), 3);
-        // A fragment in the middle that does not end at eight bytes is no fragment.
+        // A middle fragment is invalid if its length is no multiple of eight bytes.
         assert_eq!(push(&mut bench, &fragment(16, 5, true))[0].0, 1);
     }
 
@@ -314,7 +314,7 @@ mod tests {
                 push(&mut bench, &fragment_of(id, 8));
                 assert_eq!(bench.arena.capacity() - bench.arena.free(), number(&mut bench, "size"));
             }
-            // The newest are there, and HIMEM is far away.
+            // The newest fragments are kept, and HIMEM is not reached.
             assert_eq!(
                 (number(&mut bench, "size"), number(&mut bench, "drops")),
                 (most, 2000 - most)

@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Counts and measures as `AverageCounter` does. In Click several threads can use it; here a
-//! router has one.
+//! Counts and measures as `AverageCounter` does. In Click several threads can use this class; a
+//! router of Europa has one thread.
 //!
 //! ## Arguments
 //! Those of `AverageCounter`.

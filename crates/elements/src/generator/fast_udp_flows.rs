@@ -11,7 +11,7 @@
 //! gets new ones after FLOWSIZE packets. IP header and destination address annotations are set.
 //!
 //! ## Arguments
-//! - RATE: packets a second; 0 for as fast as they are taken.
+//! - RATE: packets a second; 0 for as many as the next elements take.
 //! - LIMIT: stop after this many; negative for never.
 //! - LENGTH: bytes of a frame, at least 60.
 //! - SRCETH, SRCIP, DSTETH, DSTIP: addresses.
@@ -28,7 +28,8 @@
 //!
 //! ## Handlers
 //! - `count` (read): packets made.
-//! - `rate` (read, write): read, the average rate once LIMIT is reached, else 0; written, RATE.
+//! - `rate` (read, write): reading gives the average rate once LIMIT is reached, else 0; writing
+//!   sets RATE.
 //! - `active` (write): ACTIVE; true begins again.
 //! - `reset` (write): begins again.
 //!
@@ -210,7 +211,7 @@ impl Element for FastUDPFlows {
         context.push_batch(0, &mut batch);
         context.give_batch(batch);
         if count == 0 && self.active && self.left() > 0 {
-            // Wakes the router; the task is asked in that round.
+            // The timer wakes the router; the task runs in the same round.
             context.schedule(0, self.pace.next_ns());
         }
         count > 0

@@ -17,12 +17,13 @@
 //! - LENGTH: bytes of a frame, at least 60.
 //! - SRCETH, SRCIP, SPORT, DSTETH, DSTIP, DPORT: addresses and ports.
 //! - CHECKSUM: whether packets have a UDP checksum; default true.
-//! - INTERVAL: after so many packets both ports become one more; 0, the default, for never.
+//! - INTERVAL: increment both ports after this many packets; default 0: never.
 //! - ACTIVE: whether to make packets; default true.
 //!
 //! ## Handlers
 //! - `count` (read): packets made.
-//! - `rate` (read, write): read, the average rate once LIMIT is reached, else 0; written, RATE.
+//! - `rate` (read, write): reading gives the average rate once LIMIT is reached, else 0; writing
+//!   sets RATE.
 //! - `limit` (write): LIMIT.
 //! - `active` (write): ACTIVE; true begins again.
 //! - `reset` (write): begins again.

@@ -7,7 +7,8 @@
 //! At least one pull input, as many push outputs.
 //!
 //! ## Description
-//! Replays packets as `ReplayUnqueue` does, those of all inputs in the order of their times.
+//! Replays packets as `ReplayUnqueue` does, but merges the packets of all inputs in the order of
+//! their times.
 //!
 //! ## Arguments
 //! Those of `ReplayUnqueue`.

@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Writes a number of 64 bits into each packet, which counts up from 0. A packet that is too short
-//! gets zeros at its end. If it has an IPv4 header, its length field is adjusted.
+//! Writes a number of 64 bits into each packet. The number counts up from 0. A packet that is too
+//! short gets zeros at its end; the length field of its IPv4 header, if it has one, is adjusted.
 //!
 //! ## Arguments
 //! - OFFSET: where the number stands, default 40.

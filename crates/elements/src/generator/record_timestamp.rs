@@ -11,12 +11,13 @@
 //! round.
 //!
 //! ## Arguments
-//! - COUNTER (keyword): the `NumberPacket` whose NET_ORDER counts here, too.
-//! - N (keyword): number of packets that are noted, default 65536; further ones are not.
-//! - OFFSET (keyword): where packets have their number; without it they count in their order.
-//! - DYNAMIC (keyword): note as many packets as come, up to 64 times N; default false.
+//! - COUNTER (keyword): a `NumberPacket`; its NET_ORDER applies to this element, too.
+//! - N (keyword): number of packets that are recorded, default 65536.
+//! - OFFSET (keyword): where packets have their number; without it, packets are numbered in their
+//!   order.
+//! - DYNAMIC (keyword): record as many packets as come, up to 64 times N; default false.
 //! - NET_ORDER (keyword): numbers are in network byte order; default false.
-//! - SAMPLE (keyword): note one packet of so many, default 1.
+//! - SAMPLE (keyword): record one packet of this many, default 1.
 //!
 //! ## Handlers
 //! - `count` (read): packets noted.

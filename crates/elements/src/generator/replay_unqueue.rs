@@ -7,24 +7,24 @@
 //! At least one pull input, as many push outputs.
 //!
 //! ## Description
-//! Pulls all packets that its inputs have, keeps them, and pushes copies of them again and again:
-//! those of an input by the output of its number. It keeps no more than three quarters of the
-//! router's buffers. At a hot swap it keeps the packets and goes on where it was.
+//! Pulls and keeps all packets of its inputs, and pushes copies of them repeatedly. Packets of
+//! input N leave by output N. It keeps no more than three quarters of the router's buffers. At a
+//! hot swap it keeps the packets and continues at the same position.
 //!
 //! ## Arguments
-//! - STOP (keyword): stop the router after this many times; negative, the default, for never.
-//! - STOP_TIME (keyword): stop the router after this many seconds; 0, the default, for never.
+//! - STOP (keyword): stop the router after replaying this many times; default -1: never.
+//! - STOP_TIME (keyword): stop the router after this many seconds; default 0: never.
 //! - BURST (keyword): packets in a turn, default 64.
-//! - LIMIT (keyword): keep this many packets; negative, the default, for all.
+//! - LIMIT (keyword): keep this many packets; default -1: all.
 //! - ACTIVE (keyword): whether to work; default true.
-//! - TIMING (keyword): keep the distances of time that packets have, at this percentage of their
-//!   speed; 0, the default, for as fast as it can.
+//! - TIMING (keyword): send packets at the intervals of their times, at this percentage of their
+//!   speed; default 0: as fast as possible.
 //! - QUICK_CLONE, VERBOSE, FREEONTERMINATE, USE_SIGNAL, QUEUE, TIMING_FNT (keywords): accepted; no
 //!   effect.
 //!
 //! ## Handlers
 //! - `active` (read, write): ACTIVE.
-//! - `stop` (read, write): times that are left.
+//! - `stop` (read, write): number of replays that are left.
 //! - `loaded` (read): whether the packets have been taken from the inputs.
 //! - `count` (read): packets pushed.
 //! - `reset` (write): forgets the packets, and pulls them again.
@@ -132,7 +132,7 @@ impl ReplayUnqueue {
         Some(due_ns).filter(|due_ns| *due_ns > now_ns)
     }
 
-    /// All packets have been pushed once more.
+    /// Called when all packets have been pushed once more.
     fn turn_over(&mut self, now_ns: u64, context: &mut Context<'_>) {
         (self.next, self.round_ns) = (0, None);
         self.stop -= i64::from(self.stop > 0);

@@ -4,10 +4,10 @@
 //! `TimestampDiff(RECORDER [, OFFSET, N, MAXDELAY, NANO, SAMPLE, ...])`
 //!
 //! ## Ports
-//! One push input, one or two push outputs: packets whose time was not noted leave by output 1.
+//! One push input, one or two push outputs: packets whose time was not recorded leave by output 1.
 //!
 //! ## Description
-//! Measures the time since packets passed a `RecordTimestamp`, and finds their record by the
+//! Measures the time since packets passed a `RecordTimestamp`. It finds a packet's record by the
 //! number in the packet.
 //!
 //! ## Arguments
@@ -16,16 +16,16 @@
 //! - N (keyword): most delays that are kept; default 0, for a million.
 //! - MAXDELAY (keyword): longer delays, in milliseconds, are not kept; default 1000.
 //! - NANO (keyword): delays are in nanoseconds, instead of microseconds; default false.
-//! - SAMPLE (keyword): measure one packet of so many, default 1.
-//! - TC_OFFSET, TC_MASK (keywords): where packets have the number of their traffic class, and its
-//!   bits, default 255; -1, the default, for nowhere.
-//! - VERBOSE (keyword): tell of long delays; default false.
+//! - SAMPLE (keyword): measure one packet of this many, default 1.
+//! - TC_OFFSET (keyword): where packets have the number of their traffic class; default -1:
+//!   nowhere. TC_MASK (keyword): the bits of that number, default 255.
+//! - VERBOSE (keyword): report long delays; default false.
 //!
 //! ## Handlers
-//! Those with a parameter take the number of the first delay that counts.
+//! The parameter of a handler is the number of the first delay that counts.
 //! - `average`, `avg`, `min`, `max`, `stddev`, `median`, `perc00`, `perc01`, `perc05`, `perc10`,
-//!   `perc25`, `perc75`, `perc90`, `perc95`, `perc99`, `perc100` (read with parameter): of the
-//!   delays.
+//!   `perc25`, `perc75`, `perc90`, `perc95`, `perc99`, `perc100` (read with parameter): this figure
+//!   of the delays.
 //! - `perc` (read with parameter): percentile; its number comes first.
 //! - `avg_tc` (read with parameter): average of a traffic class, whose number comes first.
 //! - `index` (read): number of the last delay, from 0; -1 if there is none.
@@ -68,8 +68,8 @@ impl Class for TimestampDiff {
 }
 
 impl TimestampDiff {
-    /// A figure of the delays, from the one that the parameter says; its first word may be a
-    /// percentage or a class.
+    /// A figure of the delays, counted from the delay that the parameter names. The first word of
+    /// the parameter may be a percentage or a class.
     fn statistic(&self, name: &str, parameter: &str) -> Result<String, HandlerError> {
         let mut words = parameter.split_whitespace();
         let mut first = || -> Result<f64, HandlerError> {
@@ -90,7 +90,7 @@ impl TimestampDiff {
         })
     }
 
-    /// Measures a packet. `false` if it was not noted.
+    /// Measures a packet. `false` if its time was not recorded.
     fn measure(&mut self, packet: &Packet, context: &mut Context<'_>) -> bool {
         let Some(number) = number(packet, self.offset, self.network_order) else { return false };
         if !number.is_multiple_of(self.sample) {
@@ -261,7 +261,7 @@ mod tests {
         while router.run_once(11_000_000, &mut NoDevices) {}
         let out = part::sink(&mut router);
         assert_eq!(out.iter().filter(|(port, _)| *port == 1).count(), 1, "N is 10");
-        // From 1 ms to 10 ms; the clock begins at 1 ns.
+        // Delays are 1 ms to 10 ms; the clock begins at 1 ns.
         for (handler, parameter, value) in [
             ("min", "", "2000"),
             ("max", "", "10999"),

@@ -11,22 +11,23 @@
 //! packet to its source that quotes as much of it as fits into 1280 bytes. The destination
 //! annotation is set and the paint annotation kept, so put the element before the look-up.
 //!
-//! No error is sent (RFC 4443 section 2.4) about an ICMPv6 error or redirect, a packet whose
-//! source is not one node, and a packet to a group or one that came as a broadcast or to a
-//! group; the last two but for packet-too-big, which path MTU discovery needs. More errors than
-//! RATE are not sent either.
+//! No error is sent (RFC 4443 section 2.4) about an ICMPv6 error or redirect, nor about a packet
+//! whose source is not one node. None is sent about a packet to a group, or a packet that came as a
+//! link-level broadcast or multicast. Packet-too-big is sent about these two, because path MTU
+//! discovery needs it. Errors beyond RATE are not sent either.
 //!
 //! ## Arguments
 //! - SRC: source address.
 //! - TYPE: `unreachable`, `packettoobig`, `timeexceeded`, `parameterproblem`, or its number.
 //! - CODE: default 0. A number, or for `unreachable`: `noroute adminprohib beyondscope address
 //!   port`.
-//! - PMTU: the MTU that packet-too-big tells, at least 1280.
+//! - PMTU: the MTU in packet-too-big errors, at least 1280.
 //! - MTU: longest error, default 1280 bytes.
-//! - SOURCES: addresses, with blanks between them: packets of paint n get the nth, counted from
-//!   0, as source. So an error comes from the interface by which the packet came.
-//! - FROM_DESTINATION: whether the error comes from the address that the packet went to, default
-//!   false; for errors about packets to the router itself (RFC 4443 section 2.2).
+//! - SOURCES: addresses, with blanks between them. An error about a packet of paint n has the nth
+//!   address, counted from 0, as source. So an error comes from the interface by which the packet
+//!   came.
+//! - FROM_DESTINATION: whether the error's source is the packet's destination, default false; for
+//!   errors about packets to the router itself (RFC 4443 section 2.2).
 //! - ANYCAST: `ADDRESS OWN ADDRESS OWN ...`: with FROM_DESTINATION, errors about packets to the
 //!   anycast address ADDRESS come from OWN.
 //! - RATE: most errors a second, default 1000, with bursts of a tenth; 0 for no bound.
@@ -162,7 +163,7 @@ impl ICMP6Error {
         }
     }
 
-    /// The error about a packet, if it causes one.
+    /// The error about a packet, if the packet gets one.
     fn error(&mut self, packet: &Packet, context: &Context<'_>) -> Option<Packet> {
         let bytes = packet.network_header()?;
         let whole = Ipv6Packet::parse(bytes).ok()?;

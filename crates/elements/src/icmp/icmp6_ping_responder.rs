@@ -4,15 +4,15 @@
 //! `ICMP6PingResponder([keywords])`
 //!
 //! ## Ports
-//! One input, one output, push or pull. A second, push output, if connected, gets all packets
-//! that are no echo requests; else they are dropped.
+//! One input, one output, push or pull. A second, push output, if connected, gets all packets that
+//! are no echo requests; else they are dropped.
 //!
 //! ## Description
 //! Expects IPv6 packets with their header annotations set. Turns ICMPv6 echo requests into
 //! replies: addresses swapped, hop limit 64, destination annotation set. Requests with extension
 //! headers, to groups, from no address or with a wrong checksum count as other packets.
 //!
-//! The paint annotation is left as it is: it may say by which interface a reply to a link-local
+//! The paint annotation stays unchanged: it may say by which interface a reply to a link-local
 //! address has to leave.
 //!
 //! ## Arguments

@@ -8,14 +8,14 @@
 //!
 //! ## Description
 //! Answers each IP packet, whose header annotations must be set, with an ICMP error: an IP packet
-//! to its source that quotes it. Its destination annotation is set, so put the element before the
-//! look-up. By default it marks the error for `FixIPSrc`, which sets the address of the interface
-//! by which the error leaves.
+//! to its source that quotes it. The error's destination annotation is set, so put the element
+//! before the look-up. By default it marks the error for `FixIPSrc`, which sets the address of the
+//! interface by which the error leaves.
 //!
-//! No error is sent (RFC 1812 section 4.3.2.7) about an ICMP error or a broken ICMP message,
-//! a fragment other than the first, a packet that came or goes as a broadcast or to a group,
-//! a packet whose source is not one host, and a redirect not about a source-routed packet.
-//! More errors than RATE are not sent either.
+//! No error is sent (RFC 1812 section 4.3.2.7) about an ICMP error, a broken ICMP message, a
+//! fragment other than the first, or a packet whose source is not one host. None is sent about a
+//! packet that came or goes as a broadcast or to a group. A redirect is not sent about a
+//! source-routed packet. Errors beyond RATE are not sent either.
 //!
 //! If the packet has a source route, the error carries it reversed.
 //!
@@ -23,20 +23,21 @@
 //! - SRC: source address.
 //! - TYPE: `unreachable`, `sourcequench`, `redirect`, `timeexceeded`, `parameterproblem`, or
 //!   the number of one of them.
-//! - CODE: default 0. A number, or by type `net host protocol port needfrag
-//!   sourceroutefailed adminprohib`; `net host`; `transit reassembly`; `erroratptr missingopt
-//!   length`.
-//! - BADADDRS: addresses, separated by blanks, that get no answer: the subnets' broadcast
+//! - CODE: default 0. A number, or a name. Names for `unreachable`: `net host protocol port
+//!   needfrag sourceroutefailed adminprohib`; for `redirect`: `net host`; for `timeexceeded`:
+//!   `transit reassembly`; for `parameterproblem`: `erroratptr missingopt length`.
+//! - BADADDRS: addresses, separated by blanks, that get no errors: the subnets' broadcast
 //!   addresses.
 //! - MTU: longest error, default 576 bytes.
-//! - PMTU: the MTU that needfrag tells.
+//! - PMTU: the MTU in needfrag errors.
 //! - SET_FIX_ANNO (USE_FIX_ANNO): whether to ask `FixIPSrc`, default true.
-//! - FROM: prefixes, with blanks between them: only packets from there are answered. A redirect
-//!   is for neighbours only (RFC 1812 section 5.2.7.2): there the next hop must be in the same prefix
-//!   as the sender, and if the prefix is written as an address of the router, such as 10.0.0.1/24,
-//!   the redirect comes from that one.
-//! - PRECEDENCE: of errors other than source quench, which then have the packet's TOS as well; RFC
-//!   1812 section 4.3.2.5 wants 6 or 7. Without it all of that byte is 0, as in Click.
+//! - FROM: prefixes, with blanks between them: only packets from there get errors. Redirects are
+//!   for neighbours only (RFC 1812 section 5.2.7.2), so for a redirect the next hop must be in the
+//!   same prefix as the sender. If the prefix is written as an address of the router, such as
+//!   10.0.0.1/24, the redirect comes from that address.
+//! - PRECEDENCE: precedence of errors other than source quench, which then also have the packet's
+//!   TOS; RFC 1812 section 4.3.2.5 requires 6 or 7. Without this argument the whole byte is 0, as
+//!   in Click.
 //! - RATE: most errors a second, default 1000, with bursts of a tenth; 0 for no bound.
 //!
 //! A parameter problem points at the byte that `IPGWOptions` annotated; a redirect names the
@@ -158,7 +159,7 @@ fn code(kind: IcmpType, text: &str) -> Option<u8> {
     known.or_else(|| u8::parse(text, &Names::default()))
 }
 
-/// A source route option that is in order: its offset in the options and its bytes.
+/// A valid source route option: its offset in the options and its bytes.
 fn source_route<'a>(packet: &Ipv4Packet<'a>) -> Option<(usize, &'a [u8])> {
     for found in packet.options() {
         let found = found.ok()?;
@@ -201,7 +202,7 @@ impl ICMPError {
         Some(if is_address { own.address } else { self.source })
     }
 
-    /// Type of service of an error about a packet that has this one.
+    /// The type of service of an error about a packet with this type of service.
     fn tos(&self, tos: u8) -> u8 {
         match self.precedence {
             _ if self.kind == IcmpType::SOURCE_QUENCH => tos & 0xe0,
@@ -249,7 +250,7 @@ impl ICMPError {
         }
     }
 
-    /// The error about a packet, if it causes one.
+    /// The error about a packet, if the packet gets one.
     fn error(&mut self, packet: &Packet, context: &Context<'_>) -> Option<Packet> {
         let bytes = packet.network_header()?;
         // The packet may be cut short, but the header must be whole.

@@ -4,17 +4,17 @@
 //! `ICMPPingResponder()`
 //!
 //! ## Ports
-//! One input, one output, push or pull. A second, push output, if connected, gets all packets
-//! that are no echo requests; else they are dropped.
+//! One input, one output, push or pull. A second, push output, if connected, gets all packets that
+//! are no echo requests; else they are dropped.
 //!
 //! ## Description
-//! Expects IP packets with their header annotations set. Turns ICMP echo requests into
-//! replies: addresses swapped, TTL 255, no fragment bits, destination annotation set, paint
-//! cleared. Fragments and requests from or to addresses that are not unicast count as other
-//! packets, as do those with a wrong checksum.
+//! Expects IP packets with their header annotations set. Turns ICMP echo requests into replies:
+//! addresses swapped, TTL 255, no fragment bits, destination annotation set, paint cleared.
+//! Fragments, requests from or to addresses that are not unicast, and requests with a wrong
+//! checksum count as other packets.
 //!
-//! Options of the IP header are sent back as they came (RFC 1122 section 3.2.2.6), but source
-//! routes are not reversed.
+//! Replies keep the options of the IP header (RFC 1122 section 3.2.2.6), but source routes are not
+//! reversed.
 //!
 //! ## Arguments
 //! None.
@@ -62,7 +62,8 @@ fn reply(packet: &mut Packet) -> Option<()> {
     let icmp = IcmpHeader::at_mut(bytes, header_len)?;
     let old = u16::from_be_bytes([icmp.kind.0, icmp.code]);
     (icmp.kind, icmp.code) = (IcmpType::ECHO_REPLY, 0);
-    // By difference, 0 and 0xffff are equal; the latter is right if all else is 0, too.
+    // The incremental update cannot tell 0 from 0xffff; 0xffff is right if all other words are 0,
+    // too.
     icmp.checksum.set(checksum::udp(checksum::update_u16(icmp.checksum.get(), old, 0)));
     let header = Ipv4Header::at_mut(bytes, 0)?;
     // Swapping words does not change the sum.

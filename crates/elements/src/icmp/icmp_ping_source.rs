@@ -7,29 +7,29 @@
 //! One output, push or pull; if connected, one push input for replies.
 //!
 //! ## Description
-//! Makes an ICMP echo request every INTERVAL, or for each pull, with sequence numbers from 1 on.
-//! Replies that come to its input are counted and timed: by the packets' timestamps, or when
-//! they come here. Their network header annotation must be set. When the router ends, a summary of them is
-//! logged.
+//! Makes an ICMP echo request every INTERVAL, or for each pull, with sequence numbers from 1 on. It
+//! counts replies that come to its input and measures their round-trip times, by the packets'
+//! timestamps or by the time when they come here. Their network header annotation must be set. When
+//! the router ends, it logs a summary of them.
 //!
 //! ## Arguments
 //! - SRC, DST: IPv4 addresses.
 //! - INTERVAL (keyword): seconds, default 1.
 //! - IDENTIFIER (keyword): default 0.
-//! - LIMIT (keyword): stop after this many; negative, the default, means never.
+//! - LIMIT (keyword): stop after this many requests; default -1: never.
 //! - DATA (keyword): the bytes behind the ICMP header; default nothing.
 //! - ACTIVE (keyword): whether to send; default true.
 //! - STOP (keyword): stop the router once LIMIT is reached; default false.
 //! - MIRROR (keyword): send the next request as soon as a reply comes, for any LIMIT; default
-//!   false. Only where packets are pushed.
+//!   false. Only on a push path.
 //! - VERBOSE (keyword): log a line for each reply; default true.
 //!
 //! ## Handlers
 //! - `count` (read): requests sent.
 //! - `active`, `src`, `dst` (read, write), `limit`, `interval` (write): see the arguments.
-//! - `reset_counts` (write): begins counting again.
-//! - `summary` (read): how many were answered, and round-trip times.
-//! - `rtt_min`, `rtt_avg`, `rtt_max` (read): round-trip times in seconds; 0 before the first.
+//! - `reset_counts` (write): sets all counts to zero.
+//! - `summary` (read): how many requests were answered, and round-trip times.
+//! - `rtt_min`, `rtt_avg`, `rtt_max` (read): round-trip times in seconds; 0 before the first reply.
 //!
 //! ## See also
 //! `ICMPPingEncap`, `ICMPPingResponder`, `ICMPPingRewriter`
@@ -276,7 +276,7 @@ impl Element for ICMPPingSource {
         let now_ns = context.wall_ns();
         for packet in batch.drain() {
             let Some((line, data)) = self.heard(&packet, now_ns) else { continue };
-            // The next request may need its buffer.
+            // The buffer of this reply may be needed for the next request.
             drop(packet);
             if self.verbose {
                 context.log_with(|name| format!("{name} :: ICMPPingSource: {line}"));

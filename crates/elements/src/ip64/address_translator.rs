@@ -18,8 +18,8 @@
 //! A dynamic mapping stays until the router ends.
 //!
 //! ## Arguments
-//! - STATIC: number of static mappings. If it is not 0, PORTS says whether they have ports, and so
-//!   many MAPPINGs follow: `INNER MAPPED`, or `INNER PORT MAPPED PORT`.
+//! - STATIC: number of static mappings. If it is not 0, PORTS says whether they have ports, and
+//!   this number of MAPPINGs follows: `INNER MAPPED`, or `INNER PORT MAPPED PORT`.
 //! - DYNAMIC: whether packets make dynamic mappings.
 //! - PORT_MAPPING: whether dynamic mappings also map ports. If so, `ADDRESS FIRST LAST` follows
 //!   DIRECTION: the address and the ports that flows get. Otherwise addresses follow, and each
@@ -27,8 +27,8 @@
 //! - DIRECTION: 0 if outward packets make mappings, 1 if inward packets do.
 //!
 //! ## Handlers
-//! - `table` (read): mappings, a line each: inner address and port, mapped address and port, and of
-//!   flows the far address and port.
+//! - `table` (read): mappings, a line each: inner address and port, mapped address and port, and
+//!   for flows the far address and port.
 //! - `drops` (read): packets dropped.
 //!
 //! ## See also
@@ -62,14 +62,14 @@ pub(crate) struct AddressTranslator {
     port_mapping: bool,
     /// Inward packets make mappings.
     inward: bool,
-    /// The address that flows get, and the ports from and to.
+    /// The address for flows, and the first and last port.
     pool: Option<(Ipv6Addr, u16, u16)>,
-    /// The mapped end by inner and far end; and the opposite direction.
+    /// The mapped end, by inner end and far end; and the opposite direction.
     out: HashMap<(End, End), End>,
     back: HashMap<(End, End), End>,
     next: u16,
     taken: usize,
-    /// The lack of ports has been reported.
+    /// Whether the lack of ports has been reported.
     told: bool,
     drops: u64,
 }
@@ -79,7 +79,8 @@ impl Class for AddressTranslator {
         ClassInfo::new("AddressTranslator", "2/2").processing("h/h").flow("#/#");
 }
 
-/// An end by which mappings are found; all addresses that embed an IPv4 address map to one form.
+/// The end in the form by which mappings are found: all addresses that embed the same IPv4 address
+/// become one.
 fn key((address, port): End) -> End {
     (embedded(address).map_or(address, |ipv4| ipv4.to_ipv6_mapped()), port)
 }
@@ -88,7 +89,7 @@ fn key((address, port): End) -> End {
 fn port_at(protocol: u8, source: bool, segment: &[u8]) -> Option<usize> {
     match protocol {
         TCP | UDP => Some(if source { 0 } else { 2 }),
-        // Requests and answers have a number for both.
+        // Echo requests and replies have one number for both ends.
         ICMP6 if matches!(segment.first(), Some(128 | 129)) => Some(4),
         _ => None,
     }
@@ -164,7 +165,7 @@ impl AddressTranslator {
         let port = |at: Option<usize>| at.and_then(|at| be16(segment, at)).unwrap_or(0);
         let address = |at| bytes::<16>(header, at).map(Ipv6Addr::from);
         let end = (address(own_at)?, port(place));
-        // Of a number for both ends, the far end has none.
+        // If a number stands for both ends, the far end has no port.
         let far_place = port_at(protocol, !outward, segment).filter(|at| Some(*at) != place);
         let far = (address(far_at)?, port(far_place));
         if !matches!(protocol, TCP | UDP | ICMP6) {
@@ -184,7 +185,7 @@ impl AddressTranslator {
         Some(())
     }
 
-    /// Static mappings: whether they have ports, and so many of them.
+    /// Reads whether static mappings have ports, and this number of mappings.
     fn read_static(
         &mut self,
         count: u16,
@@ -216,7 +217,7 @@ impl Element for AddressTranslator {
     arguments! { this, given;
         let count = mandatory "STATIC": u16;
         then {
-            // The further arguments depend on those before.
+            // Which arguments follow depends on the earlier ones.
             this.read_static(count, given)?;
             this.dynamic = given.mandatory("DYNAMIC")?;
             if !this.dynamic {

@@ -7,10 +7,11 @@
 //! One push input, one push output.
 //!
 //! ## Description
-//! Makes IPv6 packets of IPv4 packets (RFC 2765). Addresses become those that embed them: of 10.0.0.1
-//! becomes `::ffff:10.0.0.1`. ICMP messages become those of ICMPv6; checksums are computed again. The
-//! hop limit is the time to live plus 65, modulo 256, as in Click. Packets that have no counterpart are
-//! dropped, among them fragments and those with IP options. Packets start with the IP header.
+//! Turns IPv4 packets into IPv6 packets (RFC 2765). Addresses become those that embed them:
+//! 10.0.0.1 becomes `::ffff:10.0.0.1`. ICMP messages become those of ICMPv6. Checksums are computed
+//! again. The hop limit is the time to live plus 65, modulo 256, as in Click. Packets that have no
+//! counterpart are dropped, among them fragments and packets with IP options. Packets start with
+//! the IP header.
 //!
 //! ## Arguments
 //! None.
@@ -26,7 +27,7 @@ use crate::prelude::*;
 use crate::shared::common::retain;
 use crate::shared::fields::{be16, be32, grow_front, is_fragment, set};
 
-/// Makes IPv6 packets of IPv4 packets.
+/// Turns IPv4 packets into IPv6 packets.
 #[derive(Default)]
 pub(crate) struct ProtocolTranslator46 {
     drops: u64,
@@ -36,14 +37,14 @@ impl Class for ProtocolTranslator46 {
     const INFO: ClassInfo = ClassInfo::new("ProtocolTranslator46", "1/1").processing("h/h");
 }
 
-/// Type, code and the second word of the ICMPv6 message for one of ICMP.
+/// Type, code and second word of the ICMPv6 message for an ICMP message.
 fn message(header: &[u8]) -> Option<([u8; 2], u32)> {
     let (kind, code) = (*header.first()?, *header.get(1)?);
     Some(match (kind, code) {
         (8, _) => ([128, 0], be32(header, 4)?),
         (0, _) => ([129, 0], be32(header, 4)?),
         (3, 2) => ([4, 1], 6),
-        // Headers of IPv6 are longer by 20 bytes; a router of old does not say the length.
+        // IPv6 headers are longer by 20 bytes. Old routers do not state an MTU.
         (3, 4) => ([2, 0], u32::from(be16(header, 6)?.max(1260)) + 20),
         (3, 3) => ([1, 4], 0),
         (3, 5) => ([1, 2], 0),
@@ -55,7 +56,7 @@ fn message(header: &[u8]) -> Option<([u8; 2], u32)> {
     })
 }
 
-/// Which byte of an IPv6 header is meant by one of an IPv4 header.
+/// The byte of an IPv6 header that corresponds to a byte of an IPv4 header.
 fn pointer(byte: u8) -> u32 {
     match byte {
         0 => 0,

@@ -7,9 +7,10 @@
 //! One push input, one push output.
 //!
 //! ## Description
-//! Makes IPv4 packets of IPv6 packets (RFC 2765). Both addresses must embed an IPv4 address, as `::ffff:10.0.0.1`
-//! and `::10.0.0.1` do. ICMPv6 messages become those of ICMP; checksums are computed again. Packets that have no
-//! counterpart are dropped. Packets start with the IP header, and extension headers are not looked at.
+//! Turns IPv6 packets into IPv4 packets (RFC 2765). Both addresses must embed an IPv4 address, as
+//! `::ffff:10.0.0.1` and `::10.0.0.1` do. ICMPv6 messages become those of ICMP. Checksums are
+//! computed again. Packets that have no counterpart are dropped. Packets start with the IP header.
+//! Extension headers are not read.
 //!
 //! ## Arguments
 //! None.
@@ -27,7 +28,7 @@ use crate::prelude::*;
 use crate::shared::common::retain;
 use crate::shared::fields::{be32, set, set_ip_checksum};
 
-/// Makes IPv4 packets of IPv6 packets.
+/// Turns IPv6 packets into IPv4 packets.
 #[derive(Default)]
 pub(crate) struct ProtocolTranslator64 {
     drops: u64,
@@ -37,7 +38,7 @@ impl Class for ProtocolTranslator64 {
     const INFO: ClassInfo = ClassInfo::new("ProtocolTranslator64", "1/1").processing("h/h");
 }
 
-/// Type, code and the second word of the ICMP message for one of ICMPv6.
+/// Type, code and second word of the ICMP message for an ICMPv6 message.
 fn message(header: &[u8]) -> Option<([u8; 2], [u8; 4])> {
     let (kind, code) = (*header.first()?, *header.get(1)?);
     let word = be32(header, 4)?;
@@ -64,7 +65,7 @@ fn message(header: &[u8]) -> Option<([u8; 2], [u8; 4])> {
     })
 }
 
-/// Which byte of an IPv4 header is meant by one of an IPv6 header.
+/// The byte of an IPv4 header that corresponds to a byte of an IPv6 header.
 fn pointer(word: u32) -> u8 {
     match word {
         4 => 2,
@@ -91,7 +92,7 @@ fn translate(packet: &mut Packet) -> Option<()> {
     header.fill(0);
     set(header, 0, [0x45]);
     set(header, 2, total.to_be_bytes());
-    // Not to be fragmented, as no IPv6 packet is.
+    // Sets "don't fragment": routers do not fragment IPv6 packets either.
     set(header, 6, [0x40, 0, hops, protocol]);
     set(header, 12, from.octets());
     set(header, 16, to.octets());

@@ -8,9 +8,9 @@
 //!
 //! ## Description
 //! Encrypts or decrypts the bytes between the ESP header and the digest with AES of 128 bits, in
-//! blocks of 16 bytes. As in Click, 8 bytes of the block before, at first the header's vector, are
-//! added to each; where the last block is half, the digest's first 8 bytes are encrypted with it.
-//! The key is the tunnel's that `RadixIPsecLookup` has found.
+//! blocks of 16 bytes. As in Click, 8 bytes of the previous block are added to each block; the
+//! first block gets the header's initialisation vector. If the last block is half full, the
+//! digest's first 8 bytes fill it. The key is that of the tunnel that `RadixIPsecLookup` has found.
 //!
 //! ## Arguments
 //! - ENCRYPT: 1 to encrypt, 0 to decrypt.
@@ -28,7 +28,7 @@ use super::{DIGEST, HEADER, VECTOR, association, direction};
 use crate::prelude::*;
 use crate::shared::common::retain;
 
-/// Bytes of a block, and of the vector that is added to it.
+/// Bytes of a block, and of the bytes that are added to it.
 const BLOCK: usize = 16;
 const ADDED: usize = 8;
 
@@ -69,7 +69,7 @@ fn work(packet: &mut Packet, encrypts: bool) -> Option<()> {
     let cipher = Aes128::new_from_slice(&association.borrow().encryption).ok()?;
     let mut length = packet.len().checked_sub(HEADER + DIGEST)?;
     if !length.is_multiple_of(BLOCK) {
-        // Half of the last block is of the digest.
+        // The digest fills half of the last block.
         length += ADDED;
     }
     let (header, body) = packet.data_mut().split_at_mut_checked(HEADER)?;

@@ -4,15 +4,15 @@
 //! `IPsecAuthHMACSHA1(VERIFY)`
 //!
 //! ## Ports
-//! One input, push or pull; one output of the same kind, and an optional second push output for
-//! packets whose digest is wrong, which are dropped without it.
+//! One input, push or pull; one output of the same kind. An optional second push output gets
+//! packets with a wrong digest; else they are dropped.
 //!
 //! ## Description
-//! Adds the first 12 bytes of an HMAC with SHA-1 behind packets (RFC 2404), or checks them and takes
-//! them off. The key is the tunnel's that `RadixIPsecLookup` has found.
+//! Adds the first 12 bytes of an HMAC with SHA-1 behind packets (RFC 2404), or checks and removes
+//! them. The key is that of the tunnel that `RadixIPsecLookup` has found.
 //!
 //! ## Arguments
-//! - VERIFY: 0 to add a digest, 1 to check it and take it off.
+//! - VERIFY: 0 to add a digest, 1 to check and remove it.
 //!
 //! ## Handlers
 //! - `drops` (read): packets whose digest is wrong, or that cannot have one.
@@ -71,7 +71,8 @@ mod tests {
 
     #[test]
     fn the_digest_is_that_of_the_standard() {
-        // RFC 2202, test case 1, but with the key's last four bytes zero: those that HMAC adds.
+        // RFC 2202, test case 1, but the last four bytes of the key are zeros, which HMAC adds
+        // anyway.
         let association = shared();
         association.borrow_mut().authentication = [0x0b; 16];
         let mut bench = Bench::new("IPsecAuthHMACSHA1", &["0"]);

@@ -4,15 +4,15 @@
 //! `IPsecAuthSHA1(VERIFY)`
 //!
 //! ## Ports
-//! One input, push or pull; one output of the same kind, and an optional second push output for
-//! packets whose digest is wrong, which are dropped without it.
+//! One input, push or pull; one output of the same kind. An optional second push output gets
+//! packets with a wrong digest; else they are dropped.
 //!
 //! ## Description
-//! Adds the first 12 bytes of packets' SHA-1 digest behind them, or checks them and takes them off.
-//! Without a key it finds damage, not forgery.
+//! Adds the first 12 bytes of a packet's SHA-1 digest behind it, or checks and removes them.
+//! Without a key this detects damage, not forgery.
 //!
 //! ## Arguments
-//! - VERIFY: 0 to add a digest, 1 to check it and take it off.
+//! - VERIFY: 0 to add a digest, 1 to check and remove it.
 //!
 //! ## Handlers
 //! - `drops` (read): packets whose digest is wrong, or that cannot have one.

@@ -7,9 +7,10 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Encrypts or decrypts the bytes between the ESP header and the digest with DES in CBC mode, from
-//! the header's vector on. The key is the first 8 bytes of the tunnel's that `RadixIPsecLookup`
-//! has found. DES is not secure; the element exists for configurations that use it.
+//! Encrypts or decrypts the bytes between the ESP header and the digest with DES in CBC mode, with
+//! the header's initialisation vector. The key is the first 8 bytes of the key of the tunnel that
+//! `RadixIPsecLookup` has found. DES is not secure; the element exists for configurations that use
+//! it.
 //!
 //! ## Arguments
 //! - ENCRYPT: 1 to encrypt, 0 to decrypt.
@@ -54,7 +55,7 @@ impl Element for IPsecDES {
     handlers! { this, context, value; read "drops" => this.drops; }
 }
 
-/// Adds the block before to a block.
+/// Adds the previous block to a block (exclusive or).
 fn add(block: &mut [u8; BLOCK], other: [u8; BLOCK]) {
     for (byte, other) in block.iter_mut().zip(other) {
         *byte ^= other;

@@ -7,8 +7,9 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Puts an IPv4 header before packets, to their destination annotation. The source address is left 0
-//! and packets are marked for `FixIPSrc`, which sets that of the interface. The time to live is 250.
+//! Puts an IPv4 header before packets, to their destination annotation. The source address is 0,
+//! and packets are marked for `FixIPSrc`, which sets the interface's address. The time to live is
+//! 250.
 //!
 //! ## Arguments
 //! - PROTO: protocol, by number or name.

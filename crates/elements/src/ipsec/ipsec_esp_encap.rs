@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Puts an ESP header before packets, and pads them so that their length with the two bytes of the
-//! trailer is a multiple of 8 (RFC 2406). The tunnel is the one that `RadixIPsecLookup` has found.
+//! Puts an ESP header before packets. It pads them so that their length, with the two bytes of the
+//! trailer, is a multiple of 8 (RFC 2406). The tunnel is the one that `RadixIPsecLookup` has found.
 //! The next header is the protocol of the IP header, if the packet has that annotation.
 //!
 //! ## Arguments

@@ -7,9 +7,9 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Takes the ESP header, the padding and the trailer off packets (RFC 2406). Packets whose number was
-//! seen or is too old, and those with other padding than `IPsecESPEncap` makes, are dropped. The
-//! tunnel is the one that `RadixIPsecLookup` has found.
+//! Removes the ESP header, the padding and the trailer of packets (RFC 2406). It drops packets
+//! whose sequence number was seen before or is too old, and packets with other padding than
+//! `IPsecESPEncap` makes. The tunnel is the one that `RadixIPsecLookup` has found.
 //!
 //! ## Arguments
 //! None.

@@ -74,8 +74,8 @@ fn association(packet: &Packet) -> Option<Shared> {
     ALL.with_borrow(|all| all.get(at).and_then(Weak::upgrade))
 }
 
-/// Checks and removes the digest after a packet, or adds one. `None` if the digest is wrong or the
-/// packet cannot have one.
+/// Checks and removes a packet's digest, or adds one. `None` if the digest is wrong or the packet
+/// cannot have one.
 fn authenticate(
     packet: &mut Packet,
     verifies: bool,
@@ -97,7 +97,7 @@ fn authenticate(
 }
 
 impl Association {
-    /// Whether a packet of this number is new; it counts as seen then.
+    /// Whether no packet of this number was seen; from then on it counts as seen.
     fn accepts(&mut self, number: u32) -> bool {
         if number == 0 {
             return false;

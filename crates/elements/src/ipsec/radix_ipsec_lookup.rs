@@ -7,17 +7,18 @@
 //! One push input, push outputs.
 //!
 //! ## Description
-//! Looks the destination annotation of packets up and sends them by their route's output. A packet
-//! of output 1 enters the route's tunnel. A packet of output 0 is for this router: one of ESP is of
-//! the tunnel that its header names, and dropped if there is none; others leave by output 2. A
-//! route's gateway becomes the destination annotation. Packets start with the IP header.
+//! Looks up the destination annotation of packets and sends them by their route's output. A packet
+//! of output 1 enters the route's tunnel. A packet of output 0 is for this router. If it is an ESP
+//! packet, it belongs to the tunnel that its header names, and is dropped if there is none; other
+//! packets for this router leave by output 2. A route's gateway becomes the destination annotation.
+//! Packets start with the IP header.
 //!
 //! ## Arguments
 //! - ADDR/MASK: destinations.
 //! - GATEWAY: next router; `-` for none.
 //! - OUTPUT: the output.
 //! - SPI: number of the tunnel.
-//! - ENCRYPT_KEY, AUTH_KEY: 16 bytes each, as they are, as `\<...>` or as 32 hexadecimal digits.
+//! - ENCRYPT_KEY, AUTH_KEY: 16 bytes each: as text, as `\<...>` or as 32 hexadecimal digits.
 //! - REPLAY: number of the tunnel's first packet.
 //! - OOSIZE: how many packets may come out of order, 32 at most.
 //!
@@ -44,7 +45,7 @@ use crate::shared::fields::{be32, ip_header};
 
 /// The protocol of ESP.
 const ESP: u8 = 50;
-/// Outputs with a meaning: for this router, into a tunnel, for its Linux.
+/// Outputs with a meaning: packets for this router, packets into a tunnel, packets for its Linux.
 const OWN: usize = 0;
 const TUNNEL: usize = 1;
 const HOST: usize = 2;
@@ -55,13 +56,13 @@ struct Route {
     prefix: Ipv4Prefix,
     gateway: Option<Ipv4Addr>,
     output: usize,
-    /// The tunnel, and its number in annotations.
+    /// The tunnel, and its number in packets' annotations.
     tunnel: Option<(Shared, u32)>,
 }
 
 /// Looks routes and tunnels up.
 pub(crate) struct RadixIPsecLookup {
-    /// By length of the prefix and network.
+    /// Routes by length of the prefix, then by network.
     routes: Vec<HashMap<u32, Route>>,
     drops: u64,
 }
@@ -90,7 +91,7 @@ fn key(text: &str) -> Option<[u8; KEY]> {
     Some(key)
 }
 
-/// Reads a route. The output may be optional.
+/// Reads a route. The output is optional unless `needs_output`.
 fn route(text: &str, names: &Names, needs_output: bool) -> Option<Route> {
     let mut rest = text;
     let prefix = Ipv4Prefix::parse(shift_word(&mut rest), names)?;
@@ -156,7 +157,7 @@ impl RadixIPsecLookup {
         routes.is_some_and(|routes| routes.contains_key(&prefix.network()))
     }
 
-    /// The annotation's number of a tunnel.
+    /// The number of a tunnel in packets' annotations.
     fn tunnel(&self, spi: u32) -> Option<u32> {
         let mut tunnels = self.routes.iter().flat_map(HashMap::values);
         tunnels.find_map(|route| {
@@ -165,7 +166,7 @@ impl RadixIPsecLookup {
         })
     }
 
-    /// The output of a packet, whose annotations are set.
+    /// The output of a packet; sets the packet's annotations.
     fn way(&self, packet: &mut Packet) -> Option<usize> {
         let route = self.lookup(packet.dst_ip())?;
         let mut output = route.output;
@@ -309,7 +310,7 @@ mod tests {
         }
     }
 
-    /// Both ends of a tunnel: each packet that enters leaves exactly once.
+    /// A packet that enters a tunnel leaves its other end exactly once.
     #[test]
     fn packets_go_through_a_tunnel() {
         for cipher in ["IPsecAES", "IPsecDES"] {

@@ -25,8 +25,9 @@
 //! - `add`, `set` (write): `ADDRESS/MASK [GATEWAY] OUTPUT`; `add` refuses a prefix that already
 //!   has a route.
 //! - `remove` (write): `ADDRESS/MASK`.
-//! - `ctrl` (write): lines of `add`, `set` or `remove` and their values; all or none happen.
-//! - `load` (write): lines of `set` and a route or `remove` and a prefix; a line with a mistake
+//! - `ctrl` (write): lines of `add`, `set` or `remove` and their values; either all lines take
+//!   effect or none.
+//! - `load` (write): lines of `set` and a route, or of `remove` and a prefix; a line with an error
 //!   does not stop the others.
 //! - `flush` (write): removes all routes.
 //! - `drops` (read): packets without a route.

@@ -7,8 +7,8 @@
 //! One input, any number of outputs, push.
 //!
 //! ## Description
-//! Looks up each packet's destination address annotation in a table of routes. As `RadixIPLookup`,
-//! whose table it has: another method as in Click would not be faster.
+//! Looks up each packet's destination address annotation in a table of routes. It uses the table of
+//! `RadixIPLookup`: Click's linear search would not be faster.
 //!
 //! ## Arguments
 //! - ADDRESS/MASK: the route's prefix, `10.0.0.0/8` or `10.0.0.0/255.0.0.0`.
@@ -17,7 +17,7 @@
 //!
 //! ## Handlers
 //! - `lookup ADDRESS` (read): output and gateway.
-//! - `table` (read): all routes, in the order in which they came.
+//! - `table` (read): all routes, in the order in which they were added.
 //! - `drops` (read): packets without a route.
 //! - `add`, `set`, `remove`, `ctrl`, `load`, `flush` (write): see `RadixIPLookup`.
 //!

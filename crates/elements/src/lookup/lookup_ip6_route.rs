@@ -26,7 +26,7 @@
 //! - `add` (write): a route, written as the argument; replaces an existing route of the same
 //!   prefix.
 //! - `remove` (write): `ADDRESS/MASK`.
-//! - `load` (write): lines of `set` and a route or `remove` and a prefix; a line with a mistake
+//! - `load` (write): lines of `set` and a route, or of `remove` and a prefix; a line with an error
 //!   does not stop the others.
 //! - `drops` (read): packets without a route.
 //!

@@ -11,11 +11,12 @@
 //! the route with the longest matching prefix. If the route has a gateway, the annotation becomes
 //! the gateway's address. Packets without a route are dropped.
 //!
-//! All look-ups are one kind of table, DIR-24-8: one or two loads a packet, overlapped over the
-//! batch, for any number of routes.
+//! All IPv4 look-up elements have the same kind of table, DIR-24-8: one or two loads a packet,
+//! overlapped over the batch, for any number of routes.
 //!
 //! A route may have several next hops, `GATEWAY OUTPUT *WEIGHT` with bars between them. Each flow
-//! (addresses, protocol, ports) goes one of these ways, flows in proportion to the weights.
+//! (addresses, protocol, ports) uses one next hop; flows are distributed in proportion to the
+//! weights.
 //!
 //! ## Arguments
 //! - ADDRESS/MASK: the route's prefix, `10.0.0.0/8` or `10.0.0.0/255.0.0.0`.
@@ -29,8 +30,9 @@
 //! - `add`, `set` (write): `ADDRESS/MASK [GATEWAY] OUTPUT`; `add` refuses a prefix that already
 //!   has a route.
 //! - `remove` (write): `ADDRESS/MASK`.
-//! - `ctrl` (write): lines of `add`, `set` or `remove` and their values; all or none happen.
-//! - `load` (write): lines of `set` and a route or `remove` and a prefix; a line with a mistake
+//! - `ctrl` (write): lines of `add`, `set` or `remove` and their values; either all lines take
+//!   effect or none.
+//! - `load` (write): lines of `set` and a route, or of `remove` and a prefix; a line with an error
 //!   does not stop the others.
 //! - `flush` (write): removes all routes.
 //! - `drops` (read): packets without a route.

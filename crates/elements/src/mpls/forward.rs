@@ -12,7 +12,7 @@ use crate::prelude::*;
 
 /// Most labels that a router removes from one packet; a packet with more counts as malformed.
 const MOST_POPS: usize = 8;
-/// RFC 3032: takes the label off at the router before the last.
+/// RFC 3032: the router before the last one removes the label.
 pub(super) const IMPLICIT_NULL: u32 = 3;
 /// RFC 3032: explicit null of IPv4 and IPv6.
 const EXPLICIT_NULL: [u32; 2] = [0, 2];
@@ -89,7 +89,7 @@ pub(super) fn send(outputs: Outputs, packet: &mut Packet, hop: &Hop, paint: u8) 
 }
 
 /// Sets the TTL of an IP packet that begins at its data, and sets its header annotations. Returns
-/// whether it is one.
+/// whether it is an IP packet.
 fn set_ttl(packet: &mut Packet, model: Model, top: StackEntry) -> Result<Option<bool>, ()> {
     let Some(first) = packet.data().first().copied() else { return Err(()) };
     let length = match first >> 4 {
@@ -123,7 +123,7 @@ fn set_ttl(packet: &mut Packet, model: Model, top: StackEntry) -> Result<Option<
 }
 
 impl Program {
-    /// A packet that begins with a label; its output.
+    /// Handles a packet that begins with a label; returns its output.
     pub(super) fn labelled(&mut self, packet: &mut Packet) -> u16 {
         for _ in 0..MOST_POPS {
             let Some(top) = packet.bytes::<4>(0).map(|bytes| StackEntry::from_bytes(*bytes)) else {

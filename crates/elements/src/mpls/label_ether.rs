@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Of frames whose packets `LabelSwitch` has given a label (paint 255), sets the EtherType to MPLS:
-//! `ARPQuerier` and `IP6NDSolicitor` write that of IP. Other frames pass as they are.
+//! Sets the EtherType of frames to MPLS if `LabelSwitch` has given their packets a label (paint
+//! 255): `ARPQuerier` and `IP6NDSolicitor` write the EtherType of IP. Other frames pass unchanged.
 //!
 //! ## Arguments
 //! None.

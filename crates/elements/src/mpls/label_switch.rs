@@ -4,43 +4,46 @@
 //! `LabelSwitch(INTERFACES [, keywords])`
 //!
 //! ## Ports
-//! With N interfaces, 2N + 2 push inputs. 0 to N - 1: packets that came by these interfaces and begin
-//! with an MPLS label. N to 2N - 1: IP packets of protocol 46 that came by them. 2N: IPv4 packets that
-//! may belong to a flow, 2N + 1: the same of IPv6.
+//! With N interfaces, 2N + 2 push inputs. Inputs 0 to N - 1: packets that came by these interfaces
+//! and begin with an MPLS label. N to 2N - 1: IP packets of protocol 46 that came by them. 2N: IPv4
+//! packets that may belong to a flow; 2N + 1: such IPv6 packets.
 //!
-//! 2N + 6 push outputs. 0 to N - 1: packets for IPv4 neighbours behind the interfaces, N to 2N - 1:
-//! for IPv6 neighbours. 2N, 2N + 1: IPv4 and IPv6 packets that belong to no flow. 2N + 2, 2N + 3: those
-//! that are too long for their flow. 2N + 4, 2N + 5: those whose LSP ends here.
+//! 2N + 6 push outputs. Outputs 0 to N - 1: packets for IPv4 neighbours behind the interfaces; N to
+//! 2N - 1: packets for IPv6 neighbours. 2N, 2N + 1: IPv4 and IPv6 packets that belong to no flow.
+//! 2N + 2, 2N + 3: packets that are too long for their flow. 2N + 4, 2N + 5: packets whose LSP ends
+//! here.
 //!
 //! ## Description
-//! The label table of a router, and the place where flows begin. Its entries come from a *signaller*,
-//! which speaks RSVP-TE: packets of protocol 46 go to it, and what it sends leaves for the neighbour
-//! that it names. The destination annotation of packets for neighbours is the neighbour, for
-//! `ARPQuerier` or `IP6NDSolicitor`; those with labels have the paint 255, for `LabelEther`.
+//! The label table of a router, and the place where flows begin. Its entries come from a
+//! *signaller*, which speaks RSVP-TE. Packets of protocol 46 go to the signaller; packets from the
+//! signaller leave for the neighbour that it names. Packets for neighbours have the neighbour as
+//! destination annotation, for `ARPQuerier` or `IP6NDSolicitor`. Those with labels have the paint
+//! 255, for `LabelEther`.
 //!
-//! A label's entry swaps it, takes it off at the router before the last, or takes it off and has the
-//! router look up what is below. A label without entry is dropped and counted. Packets to a flow's
-//! prefixes get the label of the flow's LSP if they keep to what the flow may send, and are dropped
-//! otherwise. While the flow has no LSP, they are dropped or go on, as the flow says.
+//! A label's entry swaps the label; removes it at the router before the last; or removes it and has
+//! the router look up what is below. A packet whose label has no entry is dropped and counted.
+//! Packets to a flow's prefixes get the label of the flow's LSP if the flow keeps to its rate;
+//! packets beyond the rate are dropped. While the flow has no LSP, its packets are dropped or
+//! follow the routes, as the flow says.
 //!
-//! The signaller's connection is `connect: unix signaller`, a socket that the node grants. When it
-//! ends, entries and flows stay.
+//! The signaller's connection is `connect: unix signaller`, a socket that the node grants. When the
+//! connection ends, entries and flows stay.
 //!
 //! ## Arguments
 //! - INTERFACES: names, with blanks between them.
-//! - MODEL: `uniform`, the default: an LSP's hops count for what it carries; or `pipe`: an LSP is one
-//!   hop (RFC 3443).
-//! - OWN: the router's subnets: no shorter prefix of a flow takes their packets.
+//! - MODEL: `uniform`, the default: each hop of an LSP counts as a hop of its packets; or `pipe`:
+//!   an LSP is one hop (RFC 3443).
+//! - OWN: the router's subnets: packets to them do not follow a flow with a shorter prefix.
 //!
 //! ## Handlers
 //! - `attach` (write): takes the connection that the node has granted.
 //! - `attached` (read): whether there is a signaller.
-//! - `table` (read): a line for each LSP: head, tail, tunnel and number, label that packets come with,
-//!   label, interface and neighbour that they go to, packets, bytes. A dash stands for what is not.
+//! - `table` (read): a line for each LSP: head, tail, tunnel and number, incoming label, outgoing
+//!   label, interface and neighbour, packets, bytes. A dash stands for a missing value.
 //! - `flows` (read): a line for each flow: name, number of its LSP or a dash.
 //! - `count` (read): number of LSPs.
 //! - `drops` (read): a line for each cause: packets that were dropped.
-//! - `messages` (read): messages that came and went, and those that found no room.
+//! - `messages` (read): messages received and sent, and messages that found no room.
 //!
 //! ## See also
 //! `LabelEther`, `ARPQuerier`, `MPLSEncap`, `MPLSDecap`
@@ -67,7 +70,7 @@ const SIGNALLER: &str = "signaller";
 const MTU: usize = 1500;
 /// Most messages of one turn, so that packets are handled between turns.
 const MOST_MESSAGES: usize = 64;
-/// Longest message: a hostile neighbour's is no longer than a frame.
+/// Longest message: a hostile neighbour's message is no longer than a frame.
 const MOST_BYTES: usize = 9216;
 
 /// Label table, flows and connection.

@@ -1,4 +1,4 @@
-//! The entries of a label table and the flows that begin at a router, by orders of its signaller.
+//! The entries of a label table and the flows that begin at a router, as its signaller orders.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,12 +10,12 @@ use ipnet::IpNet;
 use super::forward::{Counts, Outputs};
 use crate::prelude::*;
 
-/// Most LSPs: a hostile signaller has no more of its router's memory.
+/// Most LSPs: bounds the memory that a hostile signaller can take from its router.
 const MOST_LSPS: usize = 1 << 17;
 /// Most flows, and most prefixes of all flows together.
 const MOST_FLOWS: usize = 4096;
 const MOST_PREFIXES: usize = 65_536;
-/// The next hop of the router's own prefixes; those of flows follow.
+/// The next hop of the router's own prefixes; next hops of flows follow it.
 const OWN: u16 = 1;
 
 /// An LSP that passes, begins or ends here.
@@ -59,8 +59,8 @@ impl Default for Program {
 }
 
 impl Program {
-    /// Without LSPs; `own` are subnets and addresses of the router, which no shorter prefix of a flow
-    /// takes.
+    /// A program without LSPs. `own` are subnets and addresses of the router: packets to them do
+    /// not follow a flow with a shorter prefix.
     pub(super) fn new(model: Model, mtus: Vec<usize>, own: Vec<IpNet>) -> Self {
         let mut program = Self {
             table: Table::new(),
@@ -213,7 +213,7 @@ impl Program {
         }
     }
 
-    /// Assigns LSPs to flows: to all, or to those of this LSP.
+    /// Assigns LSPs to flows: to all flows, or only to those of this LSP.
     fn attach_flows(&mut self, of: Option<LspId>) {
         for flow in self.flows.iter_mut().filter(|flow| of.is_none() || flow.head.lsp == of) {
             flow.lsp = flow.head.lsp.and_then(|id| self.by_id.get(&id).copied());
@@ -227,10 +227,10 @@ impl Program {
         let flows = self.flows.iter().zip(OWN + 1..);
         let flows = flows
             .flat_map(|(flow, number)| flow.head.prefixes.iter().map(move |net| (*net, number)));
-        // A flow's prefix that is the router's own subnet is the flow's.
+        // A prefix that is both a flow's and a subnet of the router belongs to the flow.
         for (net, number) in own.chain(flows) {
             let Some(number) = NextHop::new(number) else { continue };
-            // A table that is full leaves packets to the routes.
+            // If a table is full, packets follow the routes.
             match (net.network(), net.prefix_len()) {
                 (IpAddr::V4(address), bits) => {
                     if let Ok(prefix) = europa_packet::Ipv4Prefix::new(address, bits) {

@@ -101,7 +101,7 @@ fn head(while_down: WhileDown, lsp: Option<u16>, police: [f64; 2]) -> Head {
     Head { name: "f".into(), prefixes, lsp: lsp.map(id), while_down, police }
 }
 
-/// An IPv4 packet as a look-up gets it.
+/// Pushes an IPv4 packet as if a look-up had sent it.
 fn push_head(bench: &mut Bench, packet: &[u8]) -> Vec<(usize, Vec<u8>)> {
     let mut made = bench.arena.packet(packet).unwrap();
     made.set_network_header(0, 20);
@@ -132,7 +132,7 @@ fn flows_enter_their_lsps() {
     set(&mut bench, 1, entry(None, Some((0, "10.0.0.9", 3))));
     assert_eq!(push_head(&mut bench, &ip(60)), [(0, ip(59))], "one hop away: no label");
     assert_eq!(bench.paints(), [0]);
-    // 27 bytes each: the bucket holds two.
+    // A packet has 27 bytes: the bucket holds two.
     flows(&mut bench, head(WhileDown::Drop, Some(1), [27.0, 54.0]));
     let sent = (0..5).filter(|_| !push_head(&mut bench, &ip(60)).is_empty()).count();
     assert_eq!(sent, 2);

@@ -4,36 +4,37 @@
 //! `ARPQuerier(IP, ETH, keywords)`, `ARPQuerier(NAME, keywords)`
 //!
 //! ## Ports
-//! Two push inputs: IP packets, and ARP packets with their Ethernet headers. One to three
-//! push outputs: packets with Ethernet headers; ARP requests, if connected, else they leave
-//! by output 0; IP packets whose destination did not answer, if connected.
+//! Two push inputs: IP packets, and ARP packets with their Ethernet headers. One to three push
+//! outputs. Output 0: packets with Ethernet headers. Output 1, if connected: ARP requests; else
+//! they leave by output 0. Output 2, if connected: IP packets whose destination did not answer.
 //!
 //! ## Description
 //! Puts an Ethernet header before each IP packet, with the address of the neighbour that the
 //! destination annotation names. If the element does not know this address, the packet waits, and
-//! the element asks the neighbour three times, a second apart. Further packets are dropped, or
-//! leave by output 2 for an `ICMPError`.
+//! the element sends the neighbour three requests, a second apart. If none is answered, further
+//! packets are dropped, or leave by output 2 for an `ICMPError`.
 //!
 //! The element learns from answers, requests and announcements only the addresses of neighbours to
-//! which the router wants to send. An entry older than POLL_TIMEOUT is checked when it is used:
-//! the element asks the neighbour itself, three times, and still sends packets to it. An entry
-//! that is older than TIMEOUT, or whose neighbour does not answer, is removed.
+//! which the router wants to send. An entry older than POLL_TIMEOUT is checked when it is used: the
+//! element sends up to three requests to the neighbour itself, and still sends packets to it. An
+//! entry that is older than TIMEOUT, or whose neighbour does not answer, is removed.
 //!
-//! Packets for 255.255.255.255 or a broadcast address go to ff:ff:ff:ff:ff:ff, packets for
-//! multicast groups to the groups' Ethernet addresses, packets for 0.0.0.0 nowhere.
+//! Packets for 255.255.255.255 or a broadcast address go to ff:ff:ff:ff:ff:ff, and packets for
+//! multicast groups to the groups' Ethernet addresses. Packets for 0.0.0.0 are dropped.
 //!
-//! All tables are bounded. When half of the entries wait for answers, packets to further
-//! neighbours are dropped: so a scan of the subnet causes few requests. With output 2, the packets
-//! that wait in all `ARPQuerier` and `IP6NDSolicitor` elements together are an eighth of the pool's
-//! slots at most (but 8 in any case), a quarter of them for one neighbour.
+//! All tables are bounded. When half of the entries wait for answers, packets to further neighbours
+//! are dropped, so a scan of the subnet causes few requests. With output 2, the packets that wait
+//! in all `ARPQuerier` and `IP6NDSolicitor` elements together are an eighth of the pool's slots at
+//! most (but at least 8), and a quarter of these for one neighbour.
 //!
-//! Without output 2, which Click's element has not, it asks as Click's does: only when a packet
-//! comes for a neighbour that is not known, or not for long, and then at most every 100 ms, after
-//! ten questions every 2 s. Entries and packets stay until they expire or others need the room.
+//! Without output 2, which Click's element lacks, it sends requests as Click's element does. It
+//! sends one only when a packet comes for a neighbour that is unknown or has not been confirmed for
+//! long. There is at most one request every 100 ms, and after ten requests one every 2 s. Entries
+//! and packets stay until they expire or others need the room.
 //!
 //! ## Arguments
-//! - IP: the interface's IP address, with its prefix length if it has one. Several, with
-//!   blanks between them, for several subnets: a request has the source of its subnet.
+//! - IP: the interface's IP address, with its prefix length if it has one. For several subnets,
+//!   several addresses with blanks between them: a request has the source of its subnet.
 //! - ETH: the interface's Ethernet address.
 //! - CAPACITY: most packets that wait, default 2048.
 //! - ENTRY_CAPACITY: most neighbours, default 1024; 0 for 262144.
@@ -42,11 +43,11 @@
 //! - TIMEOUT: default 5 minutes; 0 for never.
 //! - POLL_TIMEOUT: default 1 minute; 0 not to check.
 //! - BROADCAST: broadcast address, default that of the prefix.
-//! - BROADCAST_POLL: whether to check by asking all stations, default false.
-//! - CAPACITY_SLIM_FACTOR: without output 2, packets over CAPACITY make this fraction of the
-//!   waiting ones leave, default 2 (half of them).
+//! - BROADCAST_POLL: whether to check an entry by a broadcast request, default false.
+//! - CAPACITY_SLIM_FACTOR: without output 2, a packet beyond CAPACITY removes this fraction of the
+//!   waiting ones, default 2 (half of them).
 //! - TABLE: name of an `ARPTable` to use, in place of an own table with the bounds above.
-//! - STATIC: `IP ETH IP ETH ...`: neighbours that are not asked for.
+//! - STATIC: `IP ETH IP ETH ...`: static neighbours, for which no requests are sent.
 //!
 //! ## Handlers
 //! - `ipaddr` (read, write): the address that requests come from.
@@ -55,10 +56,10 @@
 //! - `stats` (read): drops and queries in words.
 //! - `queries`, `responses`, `drops` (read): counts.
 //! - `count`, `length` (read): number of entries, number of packets that wait.
-//! - `insert` (write): `IP ETH`; `delete` (write): `IP`; `clear` (write): all entries;
-//!   `forget` (write): all that were learned, as when the link goes down.
-//! - `static` (write): `IP ETH`: one of STATIC.
-//! - `query` (write): `IP`: asks for it, if it is not in the table.
+//! - `insert` (write): `IP ETH`; `delete` (write): `IP`; `clear` (write): all entries; `forget`
+//!   (write): removes all learned entries, as when the link goes down.
+//! - `static` (write): `IP ETH`: adds a static neighbour.
+//! - `query` (write): `IP`: sends a request for it, if it is not in the table.
 //!
 //! ## See also
 //! `ARPTable`, `ARPResponder`, `ICMPError`, `IP6NDSolicitor`
@@ -87,7 +88,7 @@ use crate::shared::neighbour::{
 
 /// Finds neighbours' Ethernet addresses by ARP.
 pub(crate) struct ARPQuerier {
-    /// The element's neighbours; between its runs, the shared table has them.
+    /// The element's neighbours. If the table is shared, they are here only while the element runs.
     neighbours: Neighbours<u32>,
     table: String,
     /// Without output 2: sends requests only for packets.
@@ -106,7 +107,7 @@ pub(crate) struct ARPQuerier {
     now_ns: u64,
     /// Room for a timer's requests.
     questions: Vec<(u32, Option<[u8; 6]>)>,
-    /// Time of the packet that is asked for.
+    /// Time of the packet that causes the request.
     asked_ns: u64,
     queries: u64,
     responses: u64,
@@ -170,7 +171,7 @@ impl ARPQuerier {
         }
     }
 
-    /// Does something with the table, its own or the shared one.
+    /// Calls `act` with the table, the element's own or the shared one.
     fn with_table<T>(&mut self, act: impl FnOnce(&mut ARPQuerier) -> T) -> T {
         self.exchange();
         let result = act(self);
@@ -178,12 +179,13 @@ impl ARPQuerier {
         result
     }
 
-    /// Packets that it or its table has dropped.
+    /// Number of packets that the element or its table has dropped.
     fn all_drops(&mut self) -> u64 {
         self.with_table(|this| this.drops + this.neighbours.drops)
     }
 
-    /// Carries out a write handler, and sets the timer to when the table needs it then.
+    /// Carries out a write handler, and sets the timer again, as the table may need it at another
+    /// time.
     fn order(
         &mut self,
         handler: &str,
@@ -197,7 +199,7 @@ impl ARPQuerier {
         })
     }
 
-    /// Has the timer set to when the table needs it.
+    /// Sets the timer to when the table needs it.
     pub(crate) fn set_alarm(&mut self, context: &mut Context<'_>) {
         self.alarm.set(&self.neighbours, context);
     }
@@ -207,7 +209,7 @@ impl ARPQuerier {
         own.or(self.addresses.first()).map_or(Ipv4Addr::UNSPECIFIED, |own| own.address)
     }
 
-    /// Asks for an address: all stations, or the neighbour itself.
+    /// Sends a request for an address: to all stations, or to the neighbour itself.
     fn ask(&mut self, target: u32, mac: Option<[u8; 6]>, context: &mut Context<'_>) {
         self.queries += 1;
         let destination = match mac {
@@ -324,7 +326,7 @@ impl Element for ARPQuerier {
                 None => limits.fresh_ns = limits.fresh_ns.min(limits.expire_ns),
             }
             let words = text.split_whitespace();
-            // Of a name that has one, the prefix.
+            // If a name has a prefix, the prefix is used.
             let named = |word: &str| given.value("IP", 0, &format!("{word}:ipnet"));
             let address = |word| named(word).or_else(|_| given.value("IP", 0, word));
             this.addresses = words.map(address).collect::<Result<_, _>>()?;

@@ -8,20 +8,21 @@
 //! requests.
 //!
 //! ## Description
-//! Expects ARP requests with their Ethernet headers, and answers those for addresses in one
-//! of the prefixes with the prefix's Ethernet address; the longest prefix counts. The answer
-//! keeps the interface and the VLAN annotation of the request.
+//! Expects ARP requests with their Ethernet headers. It answers those for addresses in one of the
+//! prefixes with the Ethernet address of the longest matching prefix. The answer keeps the
+//! interface and the VLAN annotation of the request.
 //!
-//! It does not answer gratuitous ARP (requests for the sender's own address) and requests from a
+//! It does not answer gratuitous ARP (requests for the sender's own address) or requests from a
 //! group address.
 //!
-//! With ANNOUNCE it announces its addresses by such requests when it starts (RFC 5227 section 3):
-//! stations with an old entry update it. After a change of the configuration only new addresses are
-//! announced, and those with a new Ethernet address.
+//! With ANNOUNCE it announces its addresses by gratuitous ARP when it starts (RFC 5227 section 3):
+//! stations with an old entry update it. After a change of the configuration it announces only new
+//! addresses and addresses with a new Ethernet address.
 //!
 //! ## Arguments
 //! - IP/MASK: addresses to answer for; an address without MASK has 32 bits.
-//! - ETH: their Ethernet address. A name that stands for both may be written once.
+//! - ETH: their Ethernet address. A name that stands for both IP and Ethernet address may be
+//!   written once.
 //! - ANNOUNCE: whether to announce addresses (those with 32 bits), default false. Its output is then
 //!   a push output.
 //!
@@ -233,7 +234,7 @@ impl Element for ARPResponder {
                 }
                 None => false,
             },
-            // As many as come from one batch fit into another.
+            // A batch has room for the packets of another batch.
             |packet| drop(others.push(packet)),
         );
         context.push_batch(1, &mut others);

@@ -7,8 +7,8 @@
 //! None.
 //!
 //! ## Description
-//! Ethernet addresses of IPv4 neighbours, and packets that wait for them, for the `ARPQuerier`
-//! elements that name it as their TABLE.
+//! Holds Ethernet addresses of IPv4 neighbours, and packets that wait for them, for the
+//! `ARPQuerier` elements that name it as their TABLE.
 //!
 //! ## Arguments
 //! All keywords: see `ARPQuerier`.
@@ -32,7 +32,7 @@ use crate::prelude::*;
 use crate::shared::neighbour::{LimitArguments, Limits, Neighbours, State, pair, seconds};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Bounds and times of tables of ARP.
+/// Limits and times of ARP tables.
 pub(crate) const DEFAULTS: Limits = Limits {
     entries: 1024,
     packets: 2048,
@@ -84,7 +84,7 @@ impl Element for ARPTable {
             let mut limits = limits.or(DEFAULTS);
             limits.fresh_ns = limits.fresh_ns.min(limits.expire_ns);
             limits.on_demand = true;
-            // The element that uses it names the source of its headers.
+            // The header's source is set by the element that uses the table.
             this.0 = Rc::new(RefCell::new(Neighbours::new(limits, [0; 6], EtherType::IPV4.0)));
         }
     }
@@ -104,7 +104,7 @@ impl Element for ARPTable {
                 .ok_or_else(|| HandlerError::value("insert", value, "IP ETH"))?;
             let mut lost = 0;
             let mut neighbours = this.0.borrow_mut();
-            // Packets that wait leave by the element that they came to, which is not here.
+            // Waiting packets leave by the `ARPQuerier` that they came to, not by this element.
             let now_ns = context.now_ns();
             if !neighbours.insert(address.into(), mac, false, now_ns, |_, _| lost += 1) {
                 return Err(HandlerError::Other("the table is full".to_owned()));

@@ -8,18 +8,18 @@
 //! solicitations.
 //!
 //! ## Description
-//! Expects Neighbor Solicitations with their Ethernet headers, and answers valid ones (RFC 4861
+//! Expects Neighbor Solicitations with their Ethernet headers. It answers valid ones (RFC 4861
 //! section 7.1.1: hop limit 255, checksum, options) for addresses in one of the prefixes with a
-//! Neighbor Advertisement; the longest prefix counts. A node that checks whether an address is free
-//! (RFC 4862) asks without a source: the answer goes to all nodes.
+//! Neighbor Advertisement. The longest matching prefix decides. A node that checks whether an
+//! address is free (RFC 4862) solicits without a source address: the answer goes to all nodes.
 //!
 //! With ANNOUNCE it announces its addresses to all nodes when it starts (RFC 4861 section 7.2.6):
-//! nodes with an old entry update it. After a change of the configuration only new addresses are
-//! announced, and those with a new Ethernet address.
+//! nodes with an old entry update it. After a change of the configuration it announces only new
+//! addresses and addresses with a new Ethernet address.
 //!
 //! ## Arguments
-//! - IP6/MASK: addresses to answer for. A single address is the router's own; a shorter prefix is
-//!   answered for as a proxy, which does not override other answers.
+//! - IP6/MASK: addresses to answer for. A single address is the router's own. For a shorter prefix
+//!   the router answers as a proxy, and its answers do not override others.
 //! - ETH: their Ethernet address.
 //! - ANYCAST: `ADDRESS OWN ADDRESS OWN ...`: answers for the anycast address ADDRESS come from OWN
 //!   and do not override other answers (RFC 4861 section 7.2.4).
@@ -162,7 +162,7 @@ impl Element for IP6NDAdvertiser {
                 }
                 None => false,
             },
-            // As many as come from one batch fit into another.
+            // A batch has room for the packets of another batch.
             |packet| drop(others.push(packet)),
         );
         self.answers += batch.len() as u64;

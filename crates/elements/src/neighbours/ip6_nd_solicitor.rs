@@ -4,29 +4,31 @@
 //! `IP6NDSolicitor(IP6, ETH, keywords)`
 //!
 //! ## Ports
-//! Two push inputs: IPv6 packets, and Neighbor Discovery messages with their Ethernet headers.
-//! One to three push outputs: packets with Ethernet headers; solicitations, if connected, else
-//! they leave by output 0; IPv6 packets whose destination did not answer, if connected.
+//! Two push inputs: IPv6 packets, and Neighbor Discovery messages with their Ethernet headers. One
+//! to three push outputs. Output 0: packets with Ethernet headers. Output 1, if connected:
+//! solicitations; else they leave by output 0. Output 2, if connected: IPv6 packets whose
+//! destination did not answer.
 //!
 //! ## Description
 //! Puts an Ethernet header before each IPv6 packet, with the address of the neighbour that the
-//! destination annotation names, and finds it by Neighbor Discovery (RFC 4861): packets wait while
-//! the group of the address is asked three times, a second apart. Further packets are dropped, or
-//! leave by output 2 for an `ICMP6Error`.
+//! destination annotation names. It finds this address by Neighbor Discovery (RFC 4861): packets
+//! wait while it sends three solicitations to the address's group, a second apart. If none is
+//! answered, further packets are dropped, or leave by output 2 for an `ICMP6Error`.
 //!
 //! A known neighbour is reachable for 30 seconds, then stale. Packets to a stale neighbour are
-//! still sent. Five seconds after the first one, the element probes the neighbour three times, and
-//! removes it if it does not answer. Advertisements, and the source addresses of solicitations,
-//! are believed as RFC 4861 sections 7.2.3 and 7.2.5 say, but for neighbours that the router wants
-//! to send to and no others.
+//! still sent. Five seconds after the first of them, the element probes the neighbour three times,
+//! and removes it if it does not answer. The element learns from advertisements and from the source
+//! addresses of solicitations as RFC 4861 sections 7.2.3 and 7.2.5 say, but only about neighbours
+//! to which the router wants to send.
 //!
 //! Packets to multicast groups go to the groups' Ethernet addresses. All tables are bounded, like
 //! those of `ARPQuerier`.
 //!
-//! Without output 2, which Click's element has not, it asks as Click's does: the group, and only
-//! when a packet comes for a neighbour that is not known, or not for a minute; no question is
-//! repeated by itself. An address is then asked for at most every 100 ms, after ten questions every
-//! 2 s (Click: with every packet). One packet waits for a neighbour, and the newest takes its place.
+//! Without output 2, which Click's element lacks, it solicits as Click's element does: it sends to
+//! the group, and only when a packet comes for a neighbour that is unknown or was last confirmed
+//! more than a minute ago. It repeats no solicitation by itself. There is at most one solicitation
+//! for an address every 100 ms, and after ten of them one every 2 s (Click: one for every packet).
+//! One packet waits for a neighbour; a newer one replaces it.
 //!
 //! ## Arguments
 //! - IP6: the interface's IPv6 address. Several, with blanks between them: a solicitation has
@@ -34,8 +36,8 @@
 //! - ETH: the interface's Ethernet address.
 //! - CAPACITY, ENTRY_CAPACITY, ENTRY_PACKET_CAPACITY, STATIC: as those of `ARPQuerier`.
 //! - TIMEOUT: how long an unused entry is kept, default 20 minutes, without output 2 two minutes;
-//!   0 for ever.
-//! - REACHABLE: how long an answer is good, default 30 s, without output 2 a minute.
+//!   0: forever.
+//! - REACHABLE: how long an answer is valid, default 30 s, without output 2 a minute.
 //!
 //! ## Handlers
 //! - `table` (read): a neighbour a line: address, state, Ethernet address, age; without output 2
@@ -43,9 +45,9 @@
 //! - `stats` (read): drops and queries in words.
 //! - `queries`, `responses`, `drops` (read): counts.
 //! - `count`, `length` (read): number of entries, number of packets that wait.
-//! - `insert` (write): `IP6 ETH`; `delete` (write): `IP6`; `clear` (write): all entries;
-//!   `forget` (write): all that were learned, as when the link goes down.
-//! - `static` (write): `IP6 ETH`: one of STATIC.
+//! - `insert` (write): `IP6 ETH`; `delete` (write): `IP6`; `clear` (write): all entries; `forget`
+//!   (write): removes all learned entries, as when the link goes down.
+//! - `static` (write): `IP6 ETH`: adds a static neighbour.
 //!
 //! ## See also
 //! `IP6NDAdvertiser`, `ARPQuerier`
@@ -134,7 +136,7 @@ const ON_DEMAND: Limits = Limits {
 };
 
 impl IP6NDSolicitor {
-    /// The own address that shares most bits with an address.
+    /// The own address that shares most leading bits with `target`.
     fn source(&self, target: u128) -> Ipv6Addr {
         let shared = |own: &&Ipv6Addr| (u128::from(**own) ^ target).leading_zeros();
         self.addresses.iter().max_by_key(shared).copied().unwrap_or(Ipv6Addr::UNSPECIFIED)
@@ -177,7 +179,7 @@ impl IP6NDSolicitor {
         Ok(())
     }
 
-    /// Asks for an address: its group, or the neighbour itself.
+    /// Solicits an address: sends to its group, or to the neighbour itself.
     fn ask(&mut self, target: u128, mac: Option<[u8; 6]>, context: &mut Context<'_>) {
         self.queries += 1;
         let address = Ipv6Addr::from(target);

@@ -7,16 +7,17 @@
 //! One push input, one push output.
 //!
 //! ## Description
-//! Tells switches which groups its addresses listen to: the solicited-node group of each (RFC 4861
-//! section 7.2.1). A switch that reads these reports forwards Neighbor Solicitations only to ports
-//! that reported the group.
+//! Tells switches which groups the router's addresses listen to: the solicited-node group of each
+//! (RFC 4861 section 7.2.1). A switch that reads these reports forwards Neighbor Solicitations only
+//! to ports that reported the group.
 //!
-//! Expects IPv6 packets with their header annotations set. Answers valid queries (RFC 3810 section
-//! 6.2: hop limit 1, router alert, from a link-local address) for all groups or one of its own,
-//! after a random part of the time that they allow: version 2 with one report of all groups,
-//! version 1 (RFC 2710) with a report for each. All other packets are dropped. Without a query it
-//! sends reports of version 2 when it starts, twice, a second apart; after a change of the
-//! configuration only if there are other groups. Reports have Ethernet headers.
+//! Expects IPv6 packets with their header annotations set. It answers valid queries (RFC 3810
+//! section 6.2: hop limit 1, router alert, from a link-local address) for all groups or one of its
+//! own, after a random part of the time that they allow. A query of version 2 gets one report of
+//! all groups; a query of version 1 (RFC 2710) gets a report for each. All other packets are
+//! dropped. At its start it sends two unsolicited reports of version 2, a second apart; after a
+//! change of the configuration it does so only if the groups changed. Reports have Ethernet
+//! headers.
 //!
 //! ## Arguments
 //! - IP6: the interface's addresses, with blanks between them. One of them must be link-local:
@@ -51,7 +52,7 @@ const REPORT_2: u8 = 143;
 /// a change.
 const MODE_IS_EXCLUDE: u8 = 2;
 const CHANGE_TO_EXCLUDE: u8 = 4;
-/// All routers that support version 2.
+/// The group of all routers that support version 2.
 const ROUTERS_2: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
 /// A hop-by-hop header: ICMPv6 follows, router alert (RFC 2711), two bytes of padding.
 const ALERT: [u8; 8] = [IpProtocol::ICMP6.0, 0, 5, 2, 0, 0, 1, 0];
@@ -84,7 +85,7 @@ pub(crate) struct MLDReporter {
     groups: Vec<Ipv6Addr>,
     /// Number of unsolicited reports still to be sent.
     unasked: u8,
-    /// When the answer is due, and whether version 1 was asked.
+    /// When the answer is due, and whether the query was of version 1.
     due: Option<(u64, bool)>,
     reports: u64,
     queries: u64,
@@ -186,10 +187,11 @@ impl MLDReporter {
         }
         self.queries += 1;
         let most_ns = asked.most_ms * MILLISECOND_NS;
-        // Listeners must not answer all at once.
+        // The delay is random, so that listeners do not all answer at once.
         let delay_ns = RandomState::new().hash_one(0u8) % (most_ns + 1);
         let due_ns = context.now_ns().saturating_add(delay_ns);
-        // The element that answers solicitations also sends these reports, for both.
+        // If an answer is already due, the element sends one answer for both queries, at the
+        // earlier time.
         let due_ns = self.due.map_or(due_ns, |(due, _)| due.min(due_ns));
         self.due = Some((due_ns, asked.old));
         context.schedule(ANSWER, due_ns);
@@ -329,7 +331,7 @@ mod tests {
         let mut packet = bench.arena.packet(bytes).unwrap();
         packet.set_network_header(0, 40);
         let mut out = bench.push_packets(0, vec![packet]);
-        // The longest time that it is given.
+        // This is the longest delay that the query allows.
         bench.now_ns += SECOND / 10;
         out.extend(bench.run());
         out

@@ -18,10 +18,10 @@ struct Sketch {
     destination: u32,
     options: Vec<u8>,
     payload: u16,
-    /// Added to the length in the header.
+    /// Added to the length field of the header.
     length_error: i8,
     bad_checksum: bool,
-    /// Cut to this many bytes, if it is longer.
+    /// The packet is cut to this many bytes, if it is longer.
     cut: u16,
     packet_type: u8,
     paint: u8,
@@ -206,7 +206,7 @@ fn graph(ingress: u32, egress: u32, anno: usize) -> Graph {
     );
     let lookup = end.0;
     for output in 0..2 {
-        // The last stage is a different one behind each output.
+        // Each output has a different last stage.
         let mask = egress & 0x3f | (egress >> 6 & 1) << (6 + output);
         let end = plan.chain(
             &format!("out{output}-"),
@@ -271,7 +271,7 @@ fn run(registry: &Registry, graph: &Graph, rounds: &[Vec<Sketch>]) -> Vec<String
         out.iter().map(|(port, packet)| format!("{port}: {}", seen(packet))).collect();
     for (index, element) in graph.elements.iter().enumerate() {
         for handler in router.handlers(index) {
-            // How packets are put into batches is the engine's business.
+            // The engine decides how packets are put into batches.
             if handler.0 != "batches" && handler.1.has(Flags::READ) {
                 let path = format!("{}.{}", element.name, handler.0);
                 lines.push(format!("{path}: {:?}", router.read(&path, "")));

@@ -4,8 +4,8 @@
 //! `FrontDropQueue([CAPACITY])`
 //!
 //! ## Ports
-//! One push input, one pull output. A second, push output, if connected, gets the packets that make
-//! room.
+//! One push input, one pull output. A second, push output, if connected, gets the packets that are
+//! removed to make room.
 //!
 //! ## Description
 //! Keeps packets in order until they are pulled. When it is full, a new packet replaces the oldest
@@ -16,10 +16,10 @@
 //!
 //! ## Handlers
 //! - `length` (read): packets in the queue.
-//! - `highwater_length` (read): most packets there ever were.
+//! - `highwater_length` (read): most packets that were in the queue at one time.
 //! - `capacity` (read, write): most packets.
 //! - `drops` (read): packets that did not fit.
-//! - `reset_counts` (write): sets `drops` and `highwater_length` back.
+//! - `reset_counts` (write): sets `drops` to zero and `highwater_length` to the present length.
 //! - `reset` (write): drops all packets.
 //!
 //! ## See also
@@ -50,7 +50,7 @@ impl Element for FrontDropQueue {
         }
     }
 
-    /// It notifies about packets only: there is always room, as old packets are dropped.
+    /// It notifies about packets only: there is always room, because the queue drops old packets.
     fn notifies(&self) -> Notifies {
         Notifies::PACKETS
     }

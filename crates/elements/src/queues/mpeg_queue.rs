@@ -8,27 +8,28 @@
 //! not fit.
 //!
 //! ## Description
-//! A queue that drops the difference frames of MPEG transport streams before their key frames:
-//! packets with difference frames only get half of the room, all others all of it. Where there is
-//! too little rate behind the queue, a picture stutters then, where after a lost key frame there
-//! would be none to the next one. After a drop, the rest of the frame is dropped too: a player
-//! could not show it. The order stays as it was.
+//! A queue that drops the difference frames of MPEG transport streams before their key frames.
+//! Packets with difference frames only may use half of the room; all others may use all of it.
+//! Where the rate behind the queue is too low, a dropped difference frame makes the picture
+//! stutter; a lost key frame would leave no picture until the next one. After a drop, the rest of
+//! the frame is dropped too, because a player could not show it. The order of packets does not
+//! change.
 //!
-//! The transport packets of a stream, 188 bytes each, are expected at the packet's end, behind any
-//! headers, and not encrypted. A frame is a key frame by its picture header (MPEG-2), its first
-//! slice (H.264) or the transport packet (random access indicator). Packets without a transport
-//! stream, and those with sound, tables and all else in one, count like a key frame. It is an
-//! example of knowledge about traffic that a router has and a network does not.
+//! The element expects the transport packets of a stream, 188 bytes each, at the packet's end,
+//! behind any headers, and not encrypted. The picture header (MPEG-2), the first slice (H.264) or
+//! the transport packet (random access indicator) shows that a frame is a key frame. Packets
+//! without a transport stream, and packets that also carry sound, tables or other data, count like
+//! a key frame. The element is an example of what a router can decide if it knows its traffic.
 //!
 //! ## Arguments
 //! - CAPACITY: most packets, default 1000.
 //!
 //! ## Handlers
 //! - `length` (read): packets in the queue.
-//! - `highwater_length` (read): most packets there ever were.
+//! - `highwater_length` (read): most packets that were in the queue at one time.
 //! - `capacity` (read, write): most packets.
 //! - `drops` (read): packets that did not fit.
-//! - `reset_counts` (write): sets `drops` and `highwater_length` back.
+//! - `reset_counts` (write): sets `drops` to zero and `highwater_length` to the present length.
 //! - `reset` (write): drops all packets.
 //!
 //! ## See also
@@ -51,7 +52,7 @@ enum Carries {
     Spoilt,
 }
 
-/// The present frame of each stream of pictures, by its number (PID).
+/// The present frame of each picture stream, by the stream's number (PID).
 struct Frames(Box<[Carries; 1 << 13]>);
 
 impl Default for Frames {
@@ -94,7 +95,7 @@ fn begins(one: &[u8; TRANSPORT_BYTES]) -> Option<Carries> {
     let pictures = elementary.get(header..).unwrap_or_default();
     for code in pictures.windows(6).filter(|window| window.starts_with(&[0, 0, 1])) {
         match code[3] {
-            // MPEG-2: a picture's header; 1 is a picture that stands alone (13818-2, 6.3.9).
+            // MPEG-2: a picture's header; type 1 is a picture that needs no other (13818-2, 6.3.9).
             0 if code[5] >> 3 & 7 == 1 => return Some(Carries::Key),
             0 => return Some(Carries::Difference),
             0xb3 | 0xb8 => return Some(Carries::Key),
@@ -111,7 +112,7 @@ fn begins(one: &[u8; TRANSPORT_BYTES]) -> Option<Carries> {
 }
 
 impl Frames {
-    /// The contents of a packet: the most important part.
+    /// The contents of a packet, judged by its most important part.
     fn judge(&mut self, data: &[u8]) -> Carries {
         let mut found = None;
         for one in transport(data) {
@@ -139,7 +140,7 @@ impl Frames {
     }
 }
 
-/// Prefers key frames to other frames.
+/// A queue that prefers key frames to other frames.
 #[derive(Default)]
 pub(crate) struct MPEGQueue(Queue, Frames);
 
@@ -229,12 +230,11 @@ mod tests {
         let packet = |parts: &[Vec<u8>]| [&header[..], &parts.concat()].concat();
         let (b, more, i) = (packet(&[one(9, &B)]), packet(&[one(9, &[])]), packet(&[one(9, &I)]));
         assert_eq!(bench.push(0, &[&b, &b]), []);
-        // Half of the room is taken: this frame is dropped to its end, also when there is room.
+        // Half of the room is taken: the rest of this frame is dropped, even when there is room.
         assert_eq!(bench.push(0, &[&b]), [(1, b.clone())]);
         assert_eq!(bench.pull(1), std::slice::from_ref(&b));
         assert_eq!(bench.push(0, &[&more]), [(1, more.clone())]);
-        // Key frames fit, and so do the parts in one packet with them, and packets without a
-        // stream.
+        // Key frames fit, as do packets that contain a part of one, and packets without a stream.
         let mixed = packet(&[one(9, &B), one(8, &[])]);
         assert_eq!(bench.push(0, &[&i, &mixed, b"other"]), []);
         assert_eq!(bench.push(0, &[&i]), [(1, i.clone())], "full");

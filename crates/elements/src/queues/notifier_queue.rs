@@ -8,18 +8,18 @@
 //! not fit.
 //!
 //! ## Description
-//! Keeps packets in order until they are pulled. As `Queue`, but elements before it get no signal
-//! when it is full.
+//! Keeps packets in order until they are pulled. The same as `Queue`, but elements before it get no
+//! signal when it is full.
 //!
 //! ## Arguments
 //! - CAPACITY: most packets, default 1000.
 //!
 //! ## Handlers
 //! - `length` (read): packets in the queue.
-//! - `highwater_length` (read): most packets there ever were.
+//! - `highwater_length` (read): most packets that were in the queue at one time.
 //! - `capacity` (read, write): most packets.
 //! - `drops` (read): packets that did not fit.
-//! - `reset_counts` (write): sets `drops` and `highwater_length` back.
+//! - `reset_counts` (write): sets `drops` to zero and `highwater_length` to the present length.
 //! - `reset` (write): drops all packets.
 //!
 //! ## See also

@@ -17,11 +17,11 @@
 //!
 //! ## Handlers
 //! - `length` (read): packets in the queue.
-//! - `highwater_length` (read): most packets there ever were.
+//! - `highwater_length` (read): most packets that were in the queue at one time.
 //! - `capacity` (read, write): most packets. If a written value is below `length`, the newest
 //!   packets are dropped.
 //! - `drops` (read): packets that did not fit.
-//! - `reset_counts` (write): sets `drops` and `highwater_length` back.
+//! - `reset_counts` (write): sets `drops` to zero and `highwater_length` to the present length.
 //! - `reset` (write): drops all packets.
 //!
 //! ## See also
@@ -42,10 +42,10 @@ pub(crate) struct Queue {
     share: Share,
     highwater: usize,
     drops: u64,
-    /// Whether packets have arrived and no pull has found the queue empty since then. Click's
-    /// queues signal packets during this time.
+    /// Whether packets have arrived since a pull last found the queue empty. Click's queues signal
+    /// packets during this time.
     awake: bool,
-    /// The signal ends as soon as the last packet has left.
+    /// Whether the signal ends as soon as the last packet has left.
     quick: bool,
 }
 
@@ -149,7 +149,7 @@ impl Queue {
         self.reserve();
     }
 
-    /// Takes memory for as many packets as there may be, so that none is taken while it fills.
+    /// Allocates memory for all packets of the capacity, so that adding packets never allocates.
     fn reserve(&mut self) {
         let most = self.capacity.min(self.share.most());
         self.packets.reserve(most.saturating_sub(self.packets.len()));
@@ -200,7 +200,7 @@ impl Element for Queue {
         let count = max.min(self.packets.len()).min(batch.room());
         self.awake &= count > 0 && !self.quick;
         for packet in self.packets.drain(..count) {
-            // There is room: count was cut to it.
+            // The batch has room: `count` is limited to it.
             let _ = batch.push(packet);
         }
         self.note();

@@ -15,10 +15,10 @@
 //!
 //! ## Handlers
 //! - `length` (read): packets in the queue.
-//! - `highwater_length` (read): most packets there ever were.
+//! - `highwater_length` (read): most packets that were in the queue at one time.
 //! - `capacity` (read, write): most packets.
 //! - `drops` (read): packets that did not fit.
-//! - `reset_counts` (write): sets `drops` and `highwater_length` back.
+//! - `reset_counts` (write): sets `drops` to zero and `highwater_length` to the present length.
 //! - `reset` (write): drops all packets.
 //!
 //! ## See also

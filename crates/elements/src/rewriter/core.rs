@@ -1,4 +1,4 @@
-//! The common part of all rewriters: finds or makes a packet's flow, and rewrites.
+//! The common part of all rewriters: finds or makes a packet's flow, and rewrites the packet.
 
 pub(super) mod element;
 mod handlers;
@@ -21,13 +21,13 @@ use crate::shared::fields::{be16, be32, is_first, network, network_mut};
 /// The parameters of a new flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Addresses and ports; TCP and UDP apart.
+    /// Addresses and ports; TCP and UDP have separate flows.
     TcpAndUdp,
     /// Addresses and ports of TCP.
     Tcp,
     /// Addresses and ports, of any protocol.
     Udp,
-    /// The source address; for replies the destination address.
+    /// The source address; in replies the destination address.
     Address,
     /// Both addresses.
     AddressPair,
@@ -38,17 +38,17 @@ pub(crate) enum Kind {
 const SECOND_NS: u64 = 1_000_000_000;
 const GC_TIMER: u32 = 0;
 
-/// The part of a rewriter that is not its name.
+/// The part of a rewriter that does not depend on its class.
 pub(crate) struct Rewriter {
     kind: Kind,
     specs: Vec<Spec>,
-    /// By input: flows that could not be made.
+    /// By input: number of flows that could not be made.
     pub(super) failures: Vec<u64>,
-    /// Perhaps shared with other rewriters, and then bounded together.
+    /// The table of flows. Rewriters may share it, and then share its limit.
     pub(super) table: Rc<RefCell<Table>>,
-    /// The names of its spaces in the table.
+    /// Number of this rewriter in the table; a part of its keys.
     owner: u8,
-    /// The rewriter whose table it uses, if not its own.
+    /// The rewriter whose table is used, if it is another one.
     host: Option<String>,
     timeouts: Timeouts,
     set_destination: bool,
@@ -104,10 +104,10 @@ impl Rewriter {
     }
 
     pub(crate) fn take_state(&mut self, old: &mut Rewriter) {
-        // Flows name inputs and outputs, which must be the same.
+        // Flows name inputs and outputs, so these must be the same in both elements.
         let same = self.kind == old.kind && self.specs.len() == old.specs.len();
         if same && self.owner == old.owner {
-            // Of rewriters that share a table, the first takes it over for all.
+            // If rewriters share a table, the first one takes it over for all.
             if self.host.is_none() && old.host.is_none() {
                 let (mut new, mut old) = (self.table.borrow_mut(), old.table.borrow_mut());
                 let (capacity, owners) = (new.capacity, new.owners());
@@ -158,7 +158,7 @@ impl Rewriter {
         Space::from(self.owner) << 8 | Space::from(protocol)
     }
 
-    /// Looks a flow up by one of its packets.
+    /// Finds a flow by one of its packets.
     fn find(&self, space: Space, id: FlowId) -> Option<Found> {
         let table = self.table.borrow();
         if self.kind != Kind::Address {
@@ -210,7 +210,7 @@ impl Rewriter {
         }
     }
 
-    /// Looks at a flow that was found, or changes it.
+    /// Calls a function with a flow that was found, which it may change.
     pub(crate) fn flow<R>(&self, index: usize, call: impl FnOnce(&mut Flow) -> R) -> Option<R> {
         self.table.borrow_mut().get(index).map(call)
     }
@@ -322,7 +322,7 @@ impl Rewriter {
         Fate::Output(output)
     }
 
-    /// The verdict for packets without room for a flow.
+    /// The verdict for packets whose flow cannot be made.
     fn pass(&self, input: usize) -> Fate {
         match self.specs.get(input) {
             Some(Spec::Pass(output)) => Fate::Output(*output),
@@ -339,7 +339,7 @@ impl Rewriter {
     }
 }
 
-/// The mechanism of an element, if it is a rewriter.
+/// The rewriter inside an element, if there is one.
 pub(crate) fn of(element: &mut dyn Element) -> Option<&mut Rewriter> {
     let element: &mut dyn Any = element;
     macro_rules! first_of {

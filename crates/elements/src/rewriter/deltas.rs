@@ -6,7 +6,8 @@ use crate::shared::fields::{be16, be32, set};
 
 /// Most changes stored for a direction: a sender repeats only recent segments.
 const MOST: usize = 16;
-/// Distance after which no segment before a change is in transit.
+/// If sequence numbers have advanced this far after a change, no segment from before the change is
+/// in transit.
 const LONG_AGO: u32 = 1 << 30;
 
 /// An offset for all numbers from a certain one on.
@@ -44,7 +45,7 @@ impl Deltas {
         {
             return;
         }
-        // The same segment once more replaces the change for it.
+        // If the same segment comes again, its change is replaced.
         changes.pop_if(|last| last.from == Some(from));
         let before = changes.last().map_or(0, |last| last.by);
         changes.push(Change { from: Some(from), by: before.wrapping_add_signed(by) });
@@ -66,7 +67,7 @@ impl Deltas {
         holds.map_or(number, |change| number.wrapping_add(change.by))
     }
 
-    /// An acknowledgement by the other side of a direction's data.
+    /// Translates an acknowledgement number that the other side sends for a direction's data.
     fn acknowledgement(&self, back: bool, number: u32) -> u32 {
         let changes = &self.changes[usize::from(back)];
         let before = |change: &Change| number.wrapping_sub(change.by);
@@ -97,7 +98,8 @@ impl Deltas {
             match kind {
                 0 => return,
                 1 => at += 1,
-                // SACK (RFC 2018): pairs of numbers that the other side has got.
+                // SACK (RFC 2018): pairs of sequence numbers of data that the other side has
+                // received.
                 5 if length % 8 == 2 && at + length <= header => {
                     for place in (at + 2..at + length).step_by(4) {
                         let number = be32(segment, place).unwrap_or(0);
@@ -116,7 +118,7 @@ impl Deltas {
 fn change(segment: &mut [u8], at: usize, new: u32) {
     let (Some(old), Some(check)) = (be32(segment, at), be16(segment, 16)) else { return };
     set(segment, at, new.to_be_bytes());
-    // At an odd place each byte counts as its neighbour would.
+    // A byte at an odd offset has the weight of the other byte of its word.
     let turn = |value: u32| if at.is_multiple_of(2) { value } else { value.rotate_right(8) };
     set(segment, 16, checksum::update_u32(check, turn(old), turn(new)).to_be_bytes());
 }
@@ -141,7 +143,7 @@ mod tests {
         for (number, moved) in [(30, 18), (64, 52), (65, 41)] {
             assert_eq!(deltas.sequence(false, number), moved);
         }
-        // Far on, only the last change is known.
+        // Far behind the changes, only the last one is known.
         let mut segment = [0; 20];
         segment[4..8].copy_from_slice(&1_100_000_000u32.to_be_bytes());
         segment[12] = 0x50;

@@ -15,8 +15,7 @@ pub(crate) struct FlowId {
 }
 
 impl FlowId {
-    /// Ports of a ping: requests have the identifier and the next number as ports, replies the
-    /// reverse.
+    /// The ports of a ping: a request has the identifier and the next number, a reply the reverse.
     pub(crate) fn ping(self, identifier: u16, reply: bool) -> FlowId {
         let (a, b) = (identifier, identifier.wrapping_add(1));
         let (source_port, destination_port) = if reply { (b, a) } else { (a, b) };
@@ -46,25 +45,25 @@ impl std::fmt::Display for FlowId {
     }
 }
 
-/// The part of a flow's key beside addresses and ports: protocol in the lower byte, number of the
-/// rewriter among those that share a table in the upper byte.
+/// The remaining part of a flow's key, without addresses and ports: the protocol in the lower byte,
+/// and in the upper byte the number of the rewriter among those that share a table.
 pub(crate) type Space = u16;
 
 /// A flow and its rewriting.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     pub(crate) space: Space,
-    /// Unchanged, and replies unchanged.
+    /// The id of an original packet, and the id of an original reply.
     pub(crate) ids: [FlowId; 2],
     /// Outputs of its packets, by direction.
     pub(crate) outputs: [usize; 2],
     /// Input of its first packet.
     pub(crate) input: usize,
-    /// Annotation of the first packet, for replies.
+    /// Annotation of the flow's first packet, which replies get.
     pub(crate) reply_annotation: u8,
     /// The rewriter's state for it.
     pub(crate) state: u8,
-    /// Until then no other flow gets its place.
+    /// Until this time no other flow gets its place.
     pub(crate) guaranteed_ns: u64,
     /// Time after which it may be removed.
     pub(crate) expires_ns: u64,
@@ -85,7 +84,7 @@ impl Flow {
         self.space as u8
     }
 
-    /// The rewritten form of a direction's packets.
+    /// The id of a direction's packets after rewriting.
     pub(crate) fn rewritten(&self, back: bool) -> FlowId {
         let [forth, reply] = self.ids;
         if back { forth.reverse() } else { reply.reverse() }
@@ -97,7 +96,7 @@ impl Flow {
         if back { reply } else { forth }
     }
 
-    /// A line about a direction; of a ping with its identifier in place of ports.
+    /// A line about a direction. Pings have the identifier in place of ports.
     pub(crate) fn text(&self, back: bool, now_ns: u64, ping: bool) -> String {
         let [forth, reply] = self.ids;
         let id = if back { reply } else { forth };
@@ -119,16 +118,16 @@ impl Flow {
 /// The flow, and whether the packet has its reply direction.
 pub(crate) type Found = (usize, bool);
 
-/// All flows. Finding one costs one hash; adding one a little more, and making room for it the
-/// logarithm of their number.
+/// All flows. Finding one costs one hash computation; adding one costs a little more. Making room
+/// costs the logarithm of their number.
 pub(crate) struct Table {
     /// Most flows.
     pub(crate) capacity: usize,
     map: HashMap<(Space, FlowId), Found>,
     flows: Vec<Option<Flow>>,
     free: Vec<usize>,
-    /// Flows by the end of their guarantee, others by their expiry. A longer lifetime is not noted
-    /// here, so a time may be too early; it is corrected when it is found.
+    /// Flows by the end of their guarantee. Flows without guarantee, by their expiry. A longer
+    /// lifetime is not entered here, so a time may be too early; it is corrected when it is found.
     guaranteed: BTreeSet<(u64, usize)>,
     waiting: BTreeSet<(u64, usize)>,
     /// Rewriters that have flows here.
@@ -155,7 +154,7 @@ impl Default for Table {
     }
 }
 
-/// A flow's entry in these sets: whether by its guarantee, and the time.
+/// The set that contains a flow: `true` for that of guarantees, and the time there.
 pub(crate) type Noted = (bool, u64);
 
 impl Table {
@@ -163,7 +162,7 @@ impl Table {
         self.flows.len() - self.free.len()
     }
 
-    /// One more rewriter has flows here: the names of its spaces.
+    /// Registers one more rewriter with flows here; returns its number.
     pub(crate) fn own(&mut self) -> u8 {
         self.owners = self.owners.saturating_add(1);
         self.owners - 1
@@ -195,8 +194,8 @@ impl Table {
         self.flows.iter().flatten()
     }
 
-    /// Adds a flow. It replaces one with the same reply direction or, in a full table, the one that
-    /// expires first. `None` if all have guarantees, or the new one would expire first.
+    /// Adds a flow. It replaces a flow with the same reply direction or, in a full table, the flow
+    /// that expires first. `None` if all flows have guarantees, or the new one would expire first.
     pub(crate) fn add(&mut self, flow: Flow, now_ns: u64) -> Option<usize> {
         let [forth, reply] = flow.ids;
         if let Some((old, _)) = self.find(flow.space, reply) {
@@ -228,7 +227,8 @@ impl Table {
     pub(crate) fn keep(&mut self, index: usize, guaranteed_ns: u64, expires_ns: u64) {
         let Some(flow) = self.get(index) else { return };
         (flow.guaranteed_ns, flow.expires_ns) = (guaranteed_ns, expires_ns);
-        // Only late findings could not be repaired.
+        // An entry whose time is too early is corrected later; one whose time is too late must be
+        // corrected now.
         match flow.noted {
             (true, noted_ns) if guaranteed_ns < noted_ns => self.note(index, (true, guaranteed_ns)),
             (false, noted_ns) if expires_ns < noted_ns => self.note(index, (false, expires_ns)),
@@ -236,7 +236,7 @@ impl Table {
         }
     }
 
-    /// Notes a flow here, and nowhere else.
+    /// Enters a flow here, and removes its former entry.
     fn note(&mut self, index: usize, new: Noted) {
         let Some(flow) = self.flows.get_mut(index).and_then(Option::as_mut) else { return };
         let old = std::mem::replace(&mut flow.noted, new);
@@ -341,16 +341,16 @@ mod tests {
         assert!(table.add(flow(1, 5, 100), 0).is_some());
         assert!(table.add(flow(2, 5, 50), 0).is_some());
         assert_eq!(table.add(flow(3, 5, 100), 4), None);
-        // The second was used, so that the first goes.
+        // The second flow was used, so the first one is replaced.
         let (second, back) = table.find(0, flow(2, 0, 0).ids[0]).unwrap();
         assert!(!back);
         table.keep(second, 5, 200);
         assert!(table.add(flow(3, 11, 100), 6).is_some());
         assert_eq!(table.find(0, flow(1, 0, 0).ids[0]), None);
         assert!(table.find(0, flow(2, 0, 0).ids[1]).is_some_and(|(_, back)| back));
-        // One without guarantee that would be the first to go does not come in.
+        // A flow without guarantee that would expire first is not added.
         assert_eq!(table.add(flow(4, 0, 50), 7), None);
-        // Flows with a shortened lifetime go first.
+        // Flows with a shortened lifetime are replaced first.
         table.add(flow(5, 0, 300), 12).unwrap();
         table.keep(second, 0, 13);
         table.add(flow(6, 0, 301), 12).unwrap();

@@ -7,12 +7,12 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Looks for `PORT` commands in the control connections of FTP, which pass it before they come to
+//! Looks for `PORT` commands in the control connections of FTP. These pass it before they come to
 //! CONTROL_REWRITER. The address and port that a command names get a flow in DATA_REWRITER, from
 //! the server's data port (one below its control port), as if a packet of it had come by input
-//! DATA_REWRITER_INPUT. The command then names the rewritten address of that flow. As it may get
-//! longer or shorter, CONTROL_REWRITER moves the sequence numbers that follow, for which the
-//! control connection must have a flow there already.
+//! DATA_REWRITER_INPUT. The command is changed to the rewritten address of that flow. As it may
+//! become longer or shorter, CONTROL_REWRITER adjusts the sequence numbers that follow. So the
+//! control connection must already have a flow there.
 //!
 //! ## Arguments
 //! - CONTROL_REWRITER: a `TCPRewriter`.
@@ -60,7 +60,7 @@ struct Command {
     end: usize,
 }
 
-/// The command that bytes begin with.
+/// The command at the start of `bytes`.
 fn command(bytes: &[u8]) -> Option<Command> {
     let (word, rest) = bytes.split_at_checked(5)?;
     if !word.eq_ignore_ascii_case(b"PORT ") {
@@ -111,7 +111,7 @@ impl FTPPortMapper {
             let rewriter = core::of(element)?;
             let (index, back) = rewriter.connection(data_id, Some(self.input), packet, context)?;
             rewriter.flow(index, |flow| {
-                // The mapping of the control connection also holds for its data.
+                // Data connections get the annotation of the control connection, too.
                 flow.reply_annotation = annotation;
                 flow.rewritten(back)
             })
@@ -120,7 +120,7 @@ impl FTPPortMapper {
         let [high, low] = new.source_port.to_be_bytes();
         let text = format!("{a},{b},{c},{d},{high},{low}");
         let old = found.end - found.start;
-        // The rest of the segment follows the numbers.
+        // The rest of the segment follows the six numbers of the command.
         let tail = packet.data().get(before + found.end..)?.to_vec();
         match text.len().checked_sub(old) {
             Some(more) => grow_tail(packet, more)?,
@@ -133,7 +133,7 @@ impl FTPPortMapper {
         let by = text.len() as i32 - old as i32;
         context.with_element(self.control, |element, _| {
             let rewriter = core::of(element)?;
-            // Numbers move behind this segment; it keeps its own.
+            // The numbers of later segments change; this segment keeps its own.
             let from = sequence.wrapping_add(length as u32);
             rewriter.flow(control, |flow| {
                 flow.deltas.get_or_insert_default().add(back, from, by);

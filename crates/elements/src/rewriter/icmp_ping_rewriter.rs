@@ -12,35 +12,39 @@
 //! network header annotation must be set.
 //!
 //! ## Arguments
-//! - SPEC: for each input, the treatment of packets of new flows: `drop`; `pass [OUTPUT]`
-//!   unchanged; `keep FOUTPUT ROUTPUT`, a flow that changes nothing; `pattern SADDR SPORT DADDR
-//!   DPORT FOUTPUT ROUTPUT`, a flow with new addresses and ports, which leaves by FOUTPUT, and
-//!   whose replies leave by ROUTPUT; or the name of a mapper. In a pattern `-` keeps the packet's
-//!   value. SPORT may be a range, `1024-65535`: the flow's own port if it is in it and free, else a
-//!   random one; with `#` behind it one after the other, with `?` always a random one. Without
-//!   ports, SADDR may be a range or a prefix. A pattern may also be the name of one of
-//!   `IPRewriterPatterns`. For Click's earlier versions `SADDR, DADDR` stands for `pattern SADDR -
-//!   DADDR - 0 1` where there is one input.
+//! - SPEC: for each input, the treatment of packets of new flows. `drop`: they are dropped. `pass
+//!   [OUTPUT]`: they pass unchanged. `keep FOUTPUT ROUTPUT`: they make a flow that changes nothing.
+//!   `pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT`: they make a flow with new addresses and
+//!   ports, whose packets leave by FOUTPUT and whose replies leave by ROUTPUT. The name of a
+//!   mapper: the mapper chooses. In a pattern `-` keeps the packet's value. SPORT may be a range,
+//!   `1024-65535`: the flow keeps its port if that is in the range and free; otherwise it gets a
+//!   random one. With `#` behind the range, ports are used one after the other; with `?`, always at
+//!   random. Without ports, SADDR may be a range or a prefix. A pattern may also be a name from
+//!   `IPRewriterPatterns`. As in Click's earlier versions, with one input `SADDR, DADDR` stands for
+//!   `pattern SADDR - DADDR - 0 1`.
 //! - MAPPING_CAPACITY (keyword): most flows, default and at most 1048576; or the name of another
-//!   rewriter, with which it then shares flows' memory and their bound.
-//! - GUARANTEE (keyword): a flow keeps its place so long after a packet, default 5 s. Then a new
-//!   flow may take the place of the one that would be forgotten first.
+//!   rewriter, with which it then shares the memory and the limit of flows.
+//! - GUARANTEE (keyword): time after a packet during which its flow keeps its place, default 5 s.
+//!   After that a new flow may take the place of the flow that would expire first.
 //! - TIMEOUT, TCP_TIMEOUT, TCP_NODATA_TIMEOUT, TCP_DONE_TIMEOUT, UDP_TIMEOUT, UDP_STREAMING_TIMEOUT
 //!   (keywords): how long unused flows are kept.
-//! - REAP_INTERVAL (keyword): how often the unused are looked for, default 15 minutes.
+//! - REAP_INTERVAL (keyword): how often expired flows are removed, default 15 minutes.
 //! - DST_ANNO (keyword): set the destination address annotation too; default true.
-//! - REPLY_ANNO (keyword): byte of the annotation area of a flow's first packet that replies get.
+//! - REPLY_ANNO (keyword): a byte of the annotation area: replies get the value from the flow's
+//!   first packet.
 //!
 //! ## Handlers
 //! - `table` (read): the flows, a line for each direction.
 //! - `lookup` (read with `SADDR SPORT DADDR DPORT`): the mapping of such packets; SPORT is the
 //!   identifier, DPORT is ignored.
-//! - `table_size`, `mapping_failures` (read): flows, and that could not be made.
-//! - `size` (read): flows in the table.
+//! - `table_size`, `mapping_failures` (read): number of flows; number of flows that could not be
+//!   made.
+//! - `table_size`, `mapping_failures` (read): number of flows; number of flows that could not be
+//!   made.
 //! - `capacity` (read, write): most flows.
 //! - `clear` (write): forgets all flows.
 //! - `patterns` (read): the inputs' specifications, with their flows.
-//! - `pattern0` ... `pattern3` (read, write): one of them; writing forgets its flows.
+//! - `pattern0` ... `pattern3` (read, write): one specification; writing it forgets its flows.
 //!
 //! ## See also
 //! `IPRewriter`, `UDPRewriter`, `TCPRewriter`, `IPAddrRewriter`, `ICMPRewriter`,

@@ -7,14 +7,13 @@
 //! One push input; outputs push.
 //!
 //! ## Description
-//! Rewrites ICMP errors that come back for packets which a rewriter has changed: their destination
-//! and the packet inside get the original addresses of the flow. Errors about other flows, and
-//! other packets, leave by output 1, or are dropped. The network header annotation must be set.
+//! Rewrites ICMP errors about packets that a rewriter has changed: their destination and the packet
+//! inside get the original addresses of the flow. Errors about other flows, and other packets,
+//! leave by output 1, or are dropped. The network header annotation must be set.
 //!
 //! ## Arguments
-//! - MAPS: names of rewriters, separated by spaces, each perhaps with `:OFFSET`: then errors
-//!   leave by the output of that number plus the one that the flow's replies leave by; without by
-//!   output 0.
+//! - MAPS: names of rewriters, separated by spaces. After a name, `:OFFSET` makes errors leave by
+//!   the output OFFSET plus the output of the flow's replies; without it they leave by output 0.
 //! - DST_ANNO (keyword): set the destination address annotation too; default true.
 //! - REPLY_ANNO (keyword): as in the rewriters.
 //!
@@ -48,7 +47,7 @@ impl Class for ICMPRewriter {
 /// The header of the packet that an error quotes.
 struct Inner {
     protocol: u8,
-    /// The flow id of a reply to that packet.
+    /// The id that a reply to that packet would have.
     reply: FlowId,
     /// Where the inner transport header starts in the message, and whether it has ports or an
     /// identifier.
@@ -123,7 +122,7 @@ impl ICMPRewriter {
             packet.set_annotation(at, [annotation]);
         }
         let (_, message) = network_mut(packet)?;
-        // The packet inside goes the other way.
+        // The packet inside goes in the opposite direction.
         let source = new.destination.to_be_bytes();
         let destination =
             if new.source == 0 { inner.reply.source } else { new.source }.to_be_bytes();
@@ -163,7 +162,7 @@ impl ICMPRewriter {
             [outer_check] = last;
         }
         set(message, 2, outer_check.to_be_bytes());
-        // Beyond all outputs it is dropped.
+        // A number beyond all outputs means that the packet is dropped.
         Some(offset.map_or(0, |offset| offset.saturating_add(output)))
     }
 }

@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn names_stand_for_patterns() {
         let mut graph = Graph::default();
-        // It stands behind the rewriter in the configuration, and is still read first.
+        // The element stands behind the rewriter in the configuration, but is read first.
         let source = graph.add("source0", "TestSource", &[]);
         let rewriter = graph.add("rw", "IPRewriter", &["pattern p 0 0"]);
         let sink = graph.add("sink", "TestSink", &[]);

@@ -25,7 +25,7 @@ pub(crate) struct Pattern {
     random: Random,
 }
 
-/// A word that may end in `#` (one after the other) or `?` (at random).
+/// A word that may end in `#` (in sequence) or `?` (at random).
 fn order<'a>(word: &'a str, pattern: &mut Pattern) -> &'a str {
     if let Some(rest) = word.strip_suffix('#') {
         (pattern.sequential, pattern.same_first) = (true, false);
@@ -58,7 +58,7 @@ fn source(word: &str, pattern: &mut Pattern, names: &Names) -> Option<()> {
     (pattern.source, pattern.variation) = match prefix.length {
         32 => (prefix.address.into(), 0),
         31 => (prefix.network(), 1),
-        // Neither the network's own address nor its broadcast address.
+        // The network's own address and its broadcast address are excluded.
         _ => (prefix.network() + 1, !prefix.mask() - 2),
     };
     Some(())
@@ -84,7 +84,7 @@ impl Pattern {
                 let missing = || format!("no such pattern '{name}'");
                 let text = names.text("pattern", name).ok_or_else(missing)?;
                 let words: Vec<&str> = text.split_whitespace().collect();
-                // A name that stands for a name could stand for itself.
+                // A name may not stand for another name: that could form a cycle.
                 let found = words.len() > 1;
                 return if found { Pattern::parse(&words, names) } else { Err(missing()) };
             }
@@ -126,7 +126,7 @@ impl Pattern {
             destination_port: choose(self.destination_port.into(), id.destination_port.into())
                 as u16,
         };
-        // The two ports of a ping are its identifier and the next number.
+        // The second port of a ping follows from the first: it is the next number.
         let finish = |mut new: FlowId| {
             if ping {
                 new.destination_port = new.source_port.wrapping_add(1);
@@ -200,10 +200,10 @@ pub(crate) enum Spec {
     Drop,
     /// Packets leave unchanged.
     Pass(usize),
-    /// Packets become a flow without changes.
+    /// Packets make a flow that changes nothing.
     Keep([usize; 2]),
     Pattern(Box<Pattern>, [usize; 2]),
-    /// Another element decides; its name, and its number once all elements exist.
+    /// Another element decides: its name, and its number once all elements exist.
     Mapper(String, Option<usize>),
 }
 

@@ -7,8 +7,8 @@
 //! None.
 //!
 //! ## Description
-//! For rewriters: gives new flows its patterns in turn. A rewriter's input names it in place of a
-//! specification.
+//! A helper of rewriters: gives new flows its patterns in turn. A rewriter's input names it in
+//! place of a specification.
 //!
 //! ## Arguments
 //! - PATTERN: `SADDR SPORT DADDR DPORT` or `SADDR DADDR` or a name, see `IPRewriter`.
@@ -36,7 +36,7 @@ impl Class for RoundRobinIPMapper {
 }
 
 impl RoundRobinIPMapper {
-    /// The mapping of a new flow, and its outputs: by the next pattern with room.
+    /// The mapping of a new flow, and its outputs, by the next pattern that has a free mapping.
     pub(super) fn rewrite(
         &mut self,
         id: FlowId,
@@ -67,7 +67,8 @@ impl Element for RoundRobinIPMapper {
             }
             for (index, text) in texts {
                 let words: Vec<&str> = text.split_whitespace().collect();
-                // The rewriter's outputs are not known here; packets to others are dropped.
+                // The number of the rewriter's outputs is not known here; packets to outputs that
+                // do not exist are dropped.
                 match with_outputs(&words, usize::MAX, given.names()) {
                     Ok(pattern) => this.patterns.push(pattern),
                     Err(error) => given.error(ConfigError::at(index, error)),

@@ -7,8 +7,8 @@
 //! None.
 //!
 //! ## Description
-//! For rewriters: chooses a pattern for each new flow by a consistent hash of its source address.
-//! A host always gets the same pattern, and a new pattern changes that of few hosts.
+//! For rewriters: chooses a pattern for each new flow by a consistent hash of its source address. A
+//! host always gets the same pattern, and a new pattern changes the pattern of few hosts.
 //!
 //! ## Arguments
 //! - NODES: places of each pattern on the ring; SEED: accepted as in Click, without effect.
@@ -29,7 +29,7 @@ use crate::prelude::*;
 #[derive(Default)]
 pub(crate) struct SourceIPHashMapper {
     patterns: Vec<(Pattern, [usize; 2])>,
-    /// Places on the ring, and whose they are, in order.
+    /// Places on the ring in order, each with the number of its pattern.
     ring: Vec<(u32, usize)>,
 }
 

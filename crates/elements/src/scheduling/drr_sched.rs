@@ -38,7 +38,7 @@ impl DRRSched {
     fn pull_one(&mut self, batch: &mut Batch, context: &mut Context<'_>) -> bool {
         let count = self.inputs.len();
         let mut waiting = true;
-        // While any input has a packet, turns go round until an input has enough credit.
+        // While any input has a packet, inputs get turns until one of them has enough credit.
         while std::mem::take(&mut waiting) {
             for _ in 0..count {
                 let Some((head, deficit)) = self.inputs.get_mut(self.next) else { return false };
@@ -49,7 +49,7 @@ impl DRRSched {
                     None => *deficit = 0,
                     Some(packet) if packet.len() <= *deficit => {
                         *deficit -= packet.len();
-                        // There is room: the caller asked for one.
+                        // The batch has room: the caller asked for one packet.
                         return batch.push(packet).is_ok();
                     }
                     Some(packet) => {
@@ -86,7 +86,7 @@ impl Element for DRRSched {
         }
     }
 
-    // Of inputs that are no more, packets that wait for their turn are dropped.
+    // Packets that wait at inputs that no longer exist are dropped.
     keep! { this, old;
         then {
             for (input, old) in this.inputs.iter_mut().zip(&mut old.inputs) {

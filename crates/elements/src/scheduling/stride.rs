@@ -7,14 +7,14 @@ const MAX_TICKETS: u32 = 1 << 15;
 /// The stride of a port with one ticket.
 const LONGEST_STRIDE: u32 = 1 << 16;
 
-/// A port's share: with more tickets it advances less with each turn, and the port that has
-/// advanced least is next.
+/// A port's share. With more tickets it advances less in each turn; the port that has advanced
+/// least is next.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     tickets: u32,
     stride: u32,
     pass: u64,
-    /// The last turn in which it was asked.
+    /// The last turn in which this port was tried.
     asked: u64,
 }
 
@@ -59,7 +59,8 @@ impl Strides {
                     arguments.error(ConfigError::at(index, message));
                 }
             }
-            // All have had one turn, so that the first differ by their tickets.
+            // Every port counts as having had one turn, so the first turns already differ by
+            // tickets.
             share.pass = share.stride.into();
             self.shares.push(share);
         }
@@ -113,7 +114,7 @@ impl Strides {
     }
 }
 
-/// The handlers of elements whose ports have tickets: those of the first ports.
+/// The handlers of elements whose ports have tickets: one for each of the first ports.
 impl Element for Strides {
     handlers! { this, context, value, name;
         both "tickets0" => this.tickets(name)?, set this.set_tickets(name, value)?;

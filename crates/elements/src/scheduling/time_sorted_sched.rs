@@ -7,15 +7,15 @@
 //! Any number of pull inputs, one pull output.
 //!
 //! ## Description
-//! Pulls packets from its inputs and gives them away in the order of their times. Each input has to
+//! Pulls packets from its inputs and passes them on in the order of their times. Each input has to
 //! be in order itself.
 //!
 //! ## Arguments
-//! - STOP (keyword): stop the router when no input has packets, or is going to have some as far as
-//!   the elements before it can say; default false.
-//! - BUFFER (keyword): packets of each input that are looked at, default 1: inputs may be out of
-//!   order within that many. Where all inputs together have five 16ths of the router's packet pool,
-//!   it is one packet of each.
+//! - STOP (keyword): stop the router when no input has packets and, as far as the elements before
+//!   it can tell, none will come; default false.
+//! - BUFFER (keyword): number of packets of each input that are compared, default 1: the packets of
+//!   an input may be out of order within this number. When all inputs together hold five 16ths of
+//!   the router's packet pool, it is one packet of each.
 //!
 //! ## Handlers
 //! - `well_ordered` (read): whether all packets left in the order of their times so far.
@@ -34,7 +34,7 @@ pub(crate) struct TimeSortedSched {
     /// Its limit in the pool.
     share: Share,
     stop: bool,
-    /// The lack of packets has been signalled.
+    /// Whether the lack of packets has been signalled.
     told: bool,
     /// Time of the last packet that left.
     last_ns: u64,
@@ -52,7 +52,7 @@ impl TimeSortedSched {
         let mut all: usize = self.inputs.iter().map(|(waiting, _)| waiting.len()).sum();
         for (input, (waiting, signal)) in self.inputs.iter_mut().enumerate() {
             let active = waiting.len() < self.buffer && context.is_active(signal);
-            // One of each is needed to find the earliest.
+            // A packet of each input is needed to find the earliest.
             while active
                 && (waiting.is_empty()
                     || waiting.len() < self.buffer && self.share.left_to_pull() > 0)
@@ -121,13 +121,13 @@ impl Element for TimeSortedSched {
         while batch.len() - before < max
             && let Some(packet) = self.pull_one(&mut own, context)
         {
-            // There is room: the caller asked for this many packets.
+            // The batch has room: the caller asked for this many packets.
             let _ = batch.push(packet);
         }
         context.give_batch(own);
     }
 
-    // Of inputs that are no more, packets are dropped.
+    // Packets of inputs that no longer exist are dropped.
     keep! { this, old;
         last_ns, disordered;
         then {
@@ -161,7 +161,7 @@ mod tests {
             bench.give(0, &[&b"a"[..]; 200]);
         }
         assert_eq!(bench.pull(1).len(), 1);
-        // Half of the queues' bound, of 1024.
+        // Half of the bound of all queues, which is 1024.
         assert_eq!(bench.router.read("queue0.length", ""), Ok((600 - 320).to_string()));
         assert_eq!(bench.pull(255).len(), 255);
     }

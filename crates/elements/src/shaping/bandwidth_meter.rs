@@ -4,14 +4,15 @@
 //! `BandwidthMeter(RATE, ...)`
 //!
 //! ## Ports
-//! One push input; one push output more than rates.
+//! One push input; one push output more than there are rates.
 //!
 //! ## Description
 //! Measures the rate of bytes over some hundredths of a second. All packets leave by output 0
 //! while the rate is below the first RATE, by output 1 while it is below the second, and so on.
 //!
 //! ## Arguments
-//! - RATE: bandwidth, such as 10Mbps; without a unit bytes a second; rising.
+//! - RATE: bandwidth, such as 10Mbps; without a unit bytes a second; each larger than the one
+//!   before.
 //!
 //! ## Handlers
 //! - `rate` (read): bytes a second.

@@ -7,14 +7,14 @@
 //! One pull input, one pull output.
 //!
 //! ## Description
-//! Lets packets be pulled at most at RATE, evenly.
+//! Lets packets be pulled at most at RATE, at even intervals.
 //!
 //! ## Arguments
 //! - RATE: bandwidth, such as 10Mbps; without a unit bytes a second.
 //!
 //! ## Handlers
 //! - `rate` (read, write): RATE.
-//! - `reset` (write): starts the rate again.
+//! - `reset` (write): forgets past packets, and starts the rate again.
 //!
 //! ## See also
 //! `Shaper`, `RatedUnqueue`, `DelayShaper`
@@ -47,7 +47,7 @@ impl Element for BandwidthShaper {
             left -= 1;
         }
         if self.gaps.rate > 0 && !self.gaps.allows(now_ns) {
-            // The pulling element may be asleep then.
+            // The pulling element may be asleep at that time.
             context.schedule(0, self.gaps.next_ns());
         }
     }

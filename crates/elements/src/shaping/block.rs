@@ -7,8 +7,8 @@
 //! One push input, two push outputs.
 //!
 //! ## Description
-//! Sends packets whose rate annotation, as `IPRateMonitor` sets it, is at most THRESH by output 0,
-//! others by output 1.
+//! Sends packets by output 0 if their rate annotation, as `IPRateMonitor` sets it, is at most
+//! THRESH; others by output 1.
 //!
 //! ## Arguments
 //! - THRESH: the rate; 0 sends all by output 0.

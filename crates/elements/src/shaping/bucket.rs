@@ -1,4 +1,4 @@
-//! Rates: how much may pass, and when the next may.
+//! Rates: how many packets may pass, and when the next one may.
 
 use std::time::Duration;
 
@@ -23,17 +23,17 @@ enum Burst {
     Size(u64),
 }
 
-/// A token bucket with Click's arithmetic, so that counts agree. Its contents are a fraction of its
+/// A token bucket with Click's arithmetic, so that counts agree. Its fill is a fraction of its
 /// size, in 32 bits unless the rate needs more. It fills a thousand times a second, each time by
-/// slightly too little, as quotients are cut off. It begins full.
+/// slightly too little, because quotients are rounded down. It begins full.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     /// Tokens a second.
     rate: u64,
     burst: Burst,
-    /// Tokens that are necessary for a packet, in addition to those of a burst.
+    /// Tokens that a packet needs, in addition to those of a burst.
     threshold: u64,
-    /// The whole bucket, and the part of one token.
+    /// Units of a full bucket, and units of one token.
     full: u64,
     scale: u64,
     a_tick: u64,
@@ -180,8 +180,8 @@ impl Bucket {
         self.contents = self.contents.saturating_sub(tokens.saturating_mul(self.scale));
     }
 
-    /// The time when [`Bucket::has`] will be true; call it just after it was false. `None` if
-    /// never.
+    /// The time when [`Bucket::has`] will be true; call it just after `has` returned false. `None`
+    /// if never.
     pub(crate) fn next_ns(&self, now_ns: u64) -> Option<u64> {
         let missing = self.least()?.saturating_sub(self.contents).max(1);
         let ticks = (missing - 1).checked_div(self.a_tick)? + 1;
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn rates_are_kept() {
-        // A bucket that holds no more than a burst loses tokens while it is full.
+        // A bucket that holds just one burst loses the tokens that arrive while it is full.
         for (rate, burst, passed) in [(2, 1, 20), (2, 50, 69), (100, 1, 909), (1000, 10, 10_008)] {
             let mut bucket = Bucket::new(rate, Burst::Size(burst), 0);
             let mut count = 0;

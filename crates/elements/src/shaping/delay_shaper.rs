@@ -42,7 +42,7 @@ impl Element for DelayShaper {
             && let Some(mut packet) = self.0.next(context)
         {
             packet.set_timestamp_ns(context.wall_ns());
-            // There is room for as many as were asked for.
+            // The batch has room for the packets that the caller asked for.
             let _ = batch.push(packet);
             left -= 1;
         }

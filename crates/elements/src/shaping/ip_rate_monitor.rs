@@ -7,16 +7,16 @@
 //! One or two inputs, as many outputs; push or pull.
 //!
 //! ## Description
-//! Measures rates of packets or bytes by address: packets of input 0 by their source, those of
-//! input 1 by their destination. It begins with the first byte of addresses; where a rate exceeds
-//! THRESH, it also measures by the next byte. Packets need the IP header annotation, and get the
-//! rates of their address as annotations.
+//! Measures rates of packets or bytes by address: packets of input 0 by their source, packets of
+//! input 1 by their destination. It first counts by the first byte of addresses. Where a rate
+//! exceeds THRESH, it also counts by the next byte. Packets need the IP header annotation, and get
+//! the rates of their address as annotations.
 //!
 //! ## Arguments
 //! - TYPE: `PACKETS` or `BYTES`.
 //! - RATIO: part of the packets that is measured, 0 to 1.
-//! - THRESH: rate, in a second, from which on addresses are counted separately.
-//! - MEMORY: kilobytes that may be used, at least 100; default 0, for no bound but 64 megabytes.
+//! - THRESH: rate a second above which addresses are counted separately.
+//! - MEMORY: kilobytes that may be used, at least 100; default 0, for 64 megabytes.
 //! - ANNO: whether packets get annotations; default true.
 //!
 //! ## Handlers
@@ -25,8 +25,8 @@
 //! - `thresh` (read): THRESH.
 //! - `mem` (read): bytes in use.
 //! - `memmax` (write): MEMORY.
-//! - `anno_level` (write): `ADDRESS LEVEL SECONDS`: go no further than LEVEL (0 to 3) below ADDRESS
-//!   for so long.
+//! - `anno_level` (write): `ADDRESS LEVEL SECONDS`: for this time, count no further than LEVEL (0
+//!   to 3) below ADDRESS.
 //! - `reset` (write): forgets all rates.
 //!
 //! ## See also
@@ -42,14 +42,14 @@ use crate::shared::random::Random;
 pub(crate) const FORWARD_RATE: usize = 20;
 const REVERSE_RATE: usize = 24;
 
-/// Periods in which packets are counted, a second.
+/// Number of counting periods in a second.
 const PERIODS: u64 = 8;
 const PERIOD_NS: u64 = 1_000_000_000 / PERIODS;
 /// The weight of a period in the average is one divided by this.
 const STABILITY: f64 = 32.0;
 /// Levels: bytes of an address.
 const LEVELS: usize = 4;
-/// Memory if the configuration sets no bound, and the least bound, in kilobytes.
+/// Memory if the configuration sets no bound, and the smallest allowed bound, in kilobytes.
 const MOST_KILOBYTES: usize = 64 << 10;
 const LEAST_KILOBYTES: usize = 100;
 
@@ -87,7 +87,7 @@ impl Average {
 struct Counter {
     average: Average,
     next: Option<Box<Level>>,
-    /// The time until which addresses below are not separated.
+    /// Until this time, addresses below are not counted separately.
     closed_until: u64,
 }
 
@@ -187,7 +187,7 @@ impl IPRateMonitor {
         }
     }
 
-    /// Does not split further than a level below an address, for a time.
+    /// For a time, does not count separately below a level of an address.
     fn close(&mut self, text: &str, now: u64) -> Result<(), HandlerError> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let wrong = || HandlerError::Other("expecting ADDRESS LEVEL SECONDS".to_owned());

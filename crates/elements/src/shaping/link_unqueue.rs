@@ -8,8 +8,8 @@
 //!
 //! ## Description
 //! Simulates a line: pulls packets at BANDWIDTH, and pushes each on LATENCY after its last bit.
-//! The extra length annotation counts. A line holds at most five 16ths of the router's packet
-//! pool; then it pulls no more until packets have arrived.
+//! Bytes of the extra length annotation count. A line holds at most five 16ths of the router's
+//! packet pool; after that it pulls no more until packets have arrived.
 //!
 //! ## Arguments
 //! - LATENCY: seconds.
@@ -37,11 +37,12 @@ pub(crate) struct LinkUnqueue {
     bandwidth: u64,
     /// When the line can take the next packet.
     free_ns: u64,
-    /// The next packet follows the last at once: no pull has found nothing since.
+    /// The next packet follows the last one without a pause: no pull has found the queue empty
+    /// since.
     follows: bool,
     /// Its limit in the pool.
     share: Share,
-    /// On the line, with the time when they arrive.
+    /// Packets on the line, with the time when they arrive.
     line: VecDeque<(u64, Packet)>,
 }
 
@@ -57,7 +58,7 @@ impl LinkUnqueue {
     fn work(&mut self, context: &mut Context<'_>) -> bool {
         let (now_ns, mut batch) = (context.now_ns(), context.take_batch());
         while self.free_ns <= now_ns {
-            // Also where the line is full: the next one starts when it is taken up.
+            // This also applies if the line is full: the next packet starts when there is room.
             if self.share.left_to_pull() == 0 || context.pull(0, 1, &mut batch) == 0 {
                 self.follows = false;
                 break;
@@ -65,7 +66,7 @@ impl LinkUnqueue {
             for packet in batch.drain() {
                 let bytes = packet.len() as u64 + u64::from(packet.extra_length());
                 let bits_ns = u128::from(bytes) * 1_000_000_000 / u128::from(self.bandwidth.max(1));
-                // One that waited follows at once; after a pause the line starts again.
+                // A packet that waited follows at once. After a pause the line starts again.
                 let start_ns = match std::mem::replace(&mut self.follows, true) {
                     true => self.free_ns,
                     false => now_ns,
@@ -203,7 +204,7 @@ mod tests {
         }
         assert_eq!(arrivals, [11, 21]);
         router.write("l.latency", "50ms").unwrap();
-        // After a pause the line starts again, though the last packet is still on it.
+        // After a pause the line starts again, although the last packet is still on it.
         let mut arrivals = Vec::new();
         for millisecond in 100..180 {
             if [100, 115].contains(&millisecond) {

@@ -4,7 +4,7 @@
 //! `Meter(RATE, ...)`
 //!
 //! ## Ports
-//! One push input; one push output more than rates.
+//! One push input; one push output more than there are rates.
 //!
 //! ## Description
 //! Measures the rate of packets over some hundredths of a second. All packets leave by output 0
@@ -66,7 +66,7 @@ mod tests {
         {
             let mut bench = Bench::with_outputs(class, &arguments, 3);
             let mut last = Vec::new();
-            // 10, 1000 and 100000 packets of 10 bytes a second.
+            // Packets of 10 bytes: 10, 1000 and 100000 a second.
             for (count, gap_ns) in [(1, 100_000_000), (1, 1_000_000), (100, 1_000_000)] {
                 for _ in 0..6000 {
                     bench.now_ns += gap_ns;

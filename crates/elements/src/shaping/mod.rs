@@ -27,11 +27,11 @@ use std::time::Duration;
 
 use europa_engine::{ArgumentSet, ConfigError, Context, HandlerError, Packet, arguments, parse};
 
-/// Packets that wait until their time and a delay are over, one after the other.
+/// Delays packets: each waits until its time plus a delay, one after the other.
 #[derive(Default)]
 struct Delayed {
     delay_ns: u64,
-    /// The first, and when it may go, as the clock of packets has it.
+    /// The first packet, and the time when it may leave, on the clock of packets.
     waiting: Option<(u64, Packet)>,
 }
 
@@ -47,7 +47,7 @@ impl Delayed {
         self.delay_ns = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
     }
 
-    /// The next packet if it is time for it; if not, sets an alarm for then.
+    /// The next packet if its time has come. Otherwise sets an alarm for that time.
     fn next(&mut self, context: &mut Context<'_>) -> Option<Packet> {
         let wall_ns = context.wall_ns();
         if self.waiting.is_none() {
@@ -56,7 +56,7 @@ impl Delayed {
             let packet = batch.pop();
             context.give_batch(batch);
             let mut packet = packet?;
-            // A packet without a time has no seconds.
+            // A packet without a time has zero seconds.
             let time_ns = match packet.timestamp_ns() {
                 0..1_000_000_000 => wall_ns,
                 time_ns => time_ns,
@@ -83,8 +83,8 @@ pub(crate) struct Ticks {
     due_ns: u64,
 }
 
-/// Ticks that were missed are made up for if they are no more than this, and the last was not later
-/// than a second, as in Click.
+/// Most missed ticks that are made up for. None are if the last tick was more than a second late,
+/// as in Click.
 const MOST_MISSED: u64 = 1000;
 const MOST_LATE_NS: u64 = 1_000_000_000;
 
@@ -99,7 +99,7 @@ impl Ticks {
         Ok(())
     }
 
-    /// The first time, if they begin now.
+    /// The first time, if packets begin now.
     pub(crate) fn start(&mut self, now_ns: u64) -> u64 {
         self.start_at(now_ns.saturating_add(self.interval_ns))
     }
@@ -110,8 +110,8 @@ impl Ticks {
         at_ns
     }
 
-    /// The next time. It counts from the last due time, not from the time of its turn, so that the
-    /// rate is exact.
+    /// The next time. It counts from the last due time, not from the time of the element's turn, so
+    /// that the rate is exact.
     pub(crate) fn next_ns(&mut self, now_ns: u64) -> u64 {
         let most_ns = self.interval_ns.saturating_mul(MOST_MISSED).min(MOST_LATE_NS);
         if now_ns.saturating_sub(self.due_ns) > most_ns {
@@ -154,7 +154,7 @@ impl Average {
     }
 }
 
-/// Whether the rates of a meter rise, and the number of outputs is one more.
+/// Checks that the rates of a meter rise, and that it has one output more than rates.
 fn check_meters(rates: &[f64], outputs: usize) -> Result<(), ConfigError> {
     if rates.is_empty() {
         return Err(ConfigError::Missing { name: "RATE" });

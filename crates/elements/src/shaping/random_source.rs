@@ -12,7 +12,7 @@
 //!
 //! ## Arguments
 //! - LENGTH: bytes.
-//! - LIMIT: stop after this many; negative, the default, means never.
+//! - LIMIT: stop after this many packets; default -1: never.
 //! - BURST: packets in a turn, default 1.
 //! - ACTIVE: whether to send; default true.
 //! - STOP (keyword): stop the router once LIMIT is reached; default false.

@@ -13,7 +13,7 @@
 //! ## Arguments
 //! - RATE: packets a second.
 //! - BURST_DURATION (keyword): a burst is the traffic of RATE in this time, default 20 ms.
-//! - BURST_SIZE (keyword): packets of a burst, in place of that.
+//! - BURST_SIZE (keyword): packets of a burst, in place of BURST_DURATION.
 //!
 //! ## Handlers
 //! - `rate` (read, write): RATE.
@@ -43,7 +43,8 @@ mod tests {
             bench.now_ns = step * 1_000_000;
             passed += bench.push(0, &[&[0; 8]]).iter().filter(|(output, _)| *output == 0).count();
         }
-        // As in Click, a full bucket loses the tokens that arrive, here with a burst of one packet.
+        // As in Click, a full bucket loses the tokens that arrive; this happens here with a burst
+        // of one packet.
         assert!((90..=92).contains(&passed), "{passed}");
     }
 }

@@ -12,7 +12,7 @@
 //! ## Arguments
 //! - RATE: packets a second.
 //! - BURST_DURATION (keyword): a burst is the traffic of RATE in this time, default 20 ms.
-//! - BURST_SIZE (keyword): packets of a burst, in place of that.
+//! - BURST_SIZE (keyword): packets of a burst, in place of BURST_DURATION.
 //! - ACTIVE (keyword): whether to pull; default true.
 //!
 //! ## Handlers

@@ -54,7 +54,8 @@ impl Element for RoundRobinUnqueue {
         let most = if self.burst == 0 { europa_engine::BATCH } else { self.burst };
         let inputs = context.inputs();
         let mut batch = context.take_batch();
-        // An empty input costs no turn, so the router can see a lack of work.
+        // An empty input costs no turn: without packets the task ends, and the router can see that
+        // it has no work.
         for _ in 0..inputs {
             let port = self.next;
             self.next = (port + 1) % inputs.max(1);

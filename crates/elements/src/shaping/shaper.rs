@@ -14,8 +14,9 @@
 //! - RATE: packets a second.
 //!
 //! ## Handlers
-//! - `rate` (read, write): RATE.
-//! - `reset` (write): starts the rate again.
+//! - Lets packets be pulled at most at RATE, at even intervals. Whenever none is due for output 0,
+//!   packets can be pulled by output 1, if it is connected.
+//! - `reset` (write): forgets past packets, and starts the rate again.
 //!
 //! ## See also
 //! `BandwidthShaper`, `RatedUnqueue`, `DelayShaper`
@@ -52,7 +53,7 @@ impl Element for Shaper {
             left -= 1;
         }
         if self.gaps.rate > 0 && !self.gaps.allows(now_ns) {
-            // The pulling element may be asleep then.
+            // The pulling element may be asleep at that time.
             context.schedule(0, self.gaps.next_ns());
         }
     }

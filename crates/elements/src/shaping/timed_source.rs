@@ -12,7 +12,7 @@
 //! ## Arguments
 //! - INTERVAL: seconds, default 0.5.
 //! - DATA: contents of each packet; default 69 bytes of text.
-//! - LIMIT (keyword): stop after this many; negative, the default, means never.
+//! - LIMIT (keyword): stop after this many requests; default -1: never.
 //! - ACTIVE (keyword): whether to send; default true.
 //! - STOP (keyword): stop the router once LIMIT is reached; default false.
 //! - HEADROOM (keyword): accepted as in Click, without effect.

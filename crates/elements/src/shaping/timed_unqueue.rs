@@ -62,7 +62,8 @@ impl Element for TimedUnqueue {
     fn run_timer(&mut self, timer: u32, context: &mut Context<'_>) {
         let mut left = self.burst;
         let mut batch = context.take_batch();
-        // A pull may bring less than was asked for: one packet, where they go one by one.
+        // A pull may return fewer packets than requested: a single one in a graph that handles
+        // packets one by one.
         while left > 0 && context.pull(0, left, &mut batch) > 0 {
             left -= batch.len();
             context.push_batch(0, &mut batch);
@@ -91,7 +92,7 @@ mod tests {
             ("TimedUnqueue", &["0.1", "300"], 3000),
             ("Burster", &["0.1"], 80),
         ];
-        // In batches, and one by one as in Click.
+        // Once with batches, and once with single packets as in Click.
         for ((class, arguments, expected), one_by_one) in
             cases.iter().flat_map(|case| [(case, false), (case, true)])
         {

@@ -17,7 +17,7 @@ const ANNOTATIONS: [(&str, usize); 10] = [
     ("VLAN_TCI", annotation::VLAN_TCI),
 ];
 
-/// The offset in the annotation area of a value of `BYTES` bytes: a number or a name.
+/// The offset of a value of `BYTES` bytes in the annotation area, from a number or a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Annotation<const BYTES: usize>(pub(crate) usize);
 

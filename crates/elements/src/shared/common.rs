@@ -15,8 +15,8 @@ pub(crate) fn part(
     (before - batch.len()) as u64
 }
 
-/// A turn that pulls up to `most` packets, a batch at most, for `take`. Returns their number. In
-/// one-by-one graphs a pull returns one packet, but a turn has the configured length.
+/// Pulls up to `max` packets (at most a batch) in a turn, and passes them to `take`. Returns their
+/// number. In one-by-one graphs a pull returns one packet, but a turn has the configured length.
 #[inline(always)]
 pub(crate) fn pull_turn(
     most: usize,
@@ -45,8 +45,8 @@ pub(crate) fn retain(batch: &mut Batch, passes: impl FnMut(&mut Packet) -> bool)
     (before - batch.len()) as u64
 }
 
-/// Time from the start of a graph until its addresses are announced: other programs of the start
-/// are ready by then.
+/// Time from the start of a graph until its addresses are announced: all programs that start with
+/// it are ready by then.
 pub(crate) const ANNOUNCE_AFTER_NS: u64 = 10_000_000;
 
 /// The error of an element that cannot announce addresses.
@@ -92,7 +92,7 @@ pub(crate) struct Data {
 
 impl Default for Data {
     fn default() -> Data {
-        // Click's words: configurations print them, and count their bytes.
+        // Click's text: configurations print it, and count its bytes.
         let text = b"Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
         Data::new(Some(text.to_vec()), None)
     }
@@ -119,7 +119,7 @@ impl Data {
 
     /// Sets the length of a packet, in bytes.
     pub(crate) fn set_length(&mut self, length: usize) {
-        // Longer ones would fit into no buffer.
+        // Longer packets would fit into no buffer.
         let length = length.min(65535);
         self.packet = self.pattern.iter().copied().cycle().take(length).collect();
         self.packet.resize(length, 0);
@@ -148,7 +148,7 @@ pub(crate) fn push_next(packet: Option<Packet>, context: &mut Context<'_>) -> bo
     true
 }
 
-/// A pull from such a source: packets from `next` while it has any, `max` at most.
+/// Answers a pull from such a source: packets from `next` while it has any, `max` at most.
 pub(crate) fn fill(max: usize, batch: &mut Batch, next: impl FnMut() -> Option<Packet>) {
     for packet in std::iter::from_fn(next).take(max.min(batch.room())) {
         // There is room.
@@ -156,7 +156,7 @@ pub(crate) fn fill(max: usize, batch: &mut Batch, next: impl FnMut() -> Option<P
     }
 }
 
-/// The part of all packets that SAMPLE asks for, at most 1; default 1.
+/// The fraction of packets that SAMPLE selects, at most 1; default 1.
 pub(crate) fn sample(name: &'static str, given: &mut Arguments<'_>) -> Result<f64, ConfigError> {
     let sample: f64 = given.keyword(name)?.unwrap_or(1.0);
     if sample > 1.0 {
@@ -171,7 +171,8 @@ pub(crate) fn sample(name: &'static str, given: &mut Arguments<'_>) -> Result<f6
 mod tests {
     use crate::testing::Bench;
 
-    /// Every class with an argument that names a place in the annotation area: with how many bytes.
+    /// Every class with an argument that names a place in the annotation area, and the number of
+    /// bytes at that place.
     const PLACES: &[(&str, &[&str], &str, usize)] = &[
         ("CheckPaint", &["1"], "ANNO", 1),
         ("FilterResult", &[], "ANNO", 16),

@@ -1,7 +1,7 @@
 //! Elements that wrap another one under a new name.
 
-/// Writes an `Element` that is the one in its first field: all of it, or all but `push` or
-/// `notifies`; or, of one in any field, its arguments or its handlers.
+/// Implements `Element` by that of the first field: all of it, or all but `push` or `notifies`.
+/// Another form takes only the arguments or the handlers, of any field.
 macro_rules! delegate {
     (arguments $field:tt) => {
         fn arguments(&self) -> &'static [europa_engine::Argument] {

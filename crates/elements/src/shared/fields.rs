@@ -59,8 +59,8 @@ fn pseudo(header: &[u8], length: usize) -> checksum::Sum {
     checksum::pseudo_v4(address(12).into(), destination.into(), protocol, length as u16)
 }
 
-/// The end of a source route, if the header has one: checksums include it, for any present
-/// destination (RFC 1122 section 3.2.1.8).
+/// The last address of a source route, if the header has one: checksums include it in place of the
+/// present destination (RFC 1122 section 3.2.1.8).
 fn last_hop(header: &[u8]) -> Option<u32> {
     let mut options = header.get(20..)?;
     loop {
@@ -79,8 +79,8 @@ fn last_hop(header: &[u8]) -> Option<u32> {
     }
 }
 
-/// The value for a segment's checksum field, with the field itself included: 0 if the segment is
-/// intact. If the field is 0, the value to store.
+/// The value for a segment's checksum field, computed over the segment with the field itself: 0 if
+/// the segment is intact. If the field is 0, it is the value to store.
 pub(crate) fn segment_checksum(header: &[u8], segment: &[u8]) -> u16 {
     (pseudo(header, segment.len()) + checksum::sum(segment)).checksum()
 }
@@ -99,17 +99,17 @@ pub(crate) fn network_mut(packet: &mut Packet) -> Option<(&mut [u8], &mut [u8])>
     data.split_at_mut_checked(length).filter(|(header, _)| header.len() >= 20)
 }
 
-/// Whether an IPv4 header is of a fragment.
+/// Whether an IPv4 header belongs to a fragment.
 pub(crate) fn is_fragment(header: &[u8]) -> bool {
     be16(header, 6).is_some_and(|field| field & 0x3fff != 0)
 }
 
-/// Whether an IPv4 header is of a packet that starts with a transport header.
+/// Whether the IPv4 packet of this header contains a transport header.
 pub(crate) fn is_first(header: &[u8]) -> bool {
     be16(header, 6).is_some_and(|field| field & 0x1fff == 0)
 }
 
-/// Sets type of service, keeping the bits outside `mask`, and the checksum by difference.
+/// Sets the type of service except the bits outside `mask`, and updates the checksum.
 pub(crate) fn set_tos(packet: &mut Packet, mask: u8, value: u8) {
     if let Some((header, _)) = network_mut(packet)
         && let (Some(old), Some(check)) = (be16(header, 0), be16(header, 10))
@@ -120,11 +120,11 @@ pub(crate) fn set_tos(packet: &mut Packet, mask: u8, value: u8) {
     }
 }
 
-/// Writes an address into an IPv4 header (at 12 or 16), and corrects its checksum and that of
-/// TCP and UDP by difference.
+/// Writes an address into an IPv4 header (at offset 12 or 16), and updates its checksum and that of
+/// TCP and UDP.
 pub(crate) fn set_address(packet: &mut Packet, at: usize, address: [u8; 4]) -> bool {
     let Some(data) = packet.network_header_mut() else { return false };
-    // The header may say that it has options that are not there.
+    // The header may claim options that the packet does not contain.
     let length = data.first().map_or(0, |first| usize::from(first & 15) * 4).max(20);
     let (header, rest) = data.split_at_mut(length.min(data.len()));
     let (true, Some(old), Some(check)) = (header.len() >= 20, be32(header, at), be16(header, 10))
@@ -193,7 +193,7 @@ impl Annotations for Packet {
     }
 
     fn set_extra_length(&mut self, bytes: u32) {
-        // The usual packet has none, and setting costs a cache line.
+        // The usual packet has no extra length, and a write would touch another cache line.
         if bytes != self.extra_length() {
             self.set_annotation(annotation::EXTRA_LENGTH, bytes.to_ne_bytes());
         }

@@ -26,7 +26,7 @@ impl HandlerCall {
         (!path.is_empty()).then(|| HandlerCall { path, value: rest.to_owned() })
     }
 
-    /// From an argument by keyword; none if it is left out or empty.
+    /// Reads it from a keyword argument; `None` if the argument is left out or empty.
     ///
     /// # Errors
     /// If its value is no text.
@@ -38,8 +38,8 @@ impl HandlerCall {
         Ok(HandlerCall::parse(&text))
     }
 
-    /// Whether there is such a handler. Not asked are those of the element itself, which is being
-    /// initialised, and the router's own, which may come later.
+    /// Checks that the handler exists. It cannot check handlers of the element itself, which is
+    /// being initialised, or the router's own, which may be added later.
     ///
     /// # Errors
     /// If an element has none.
@@ -61,7 +61,7 @@ impl HandlerCall {
         self.write_value(&self.value, context);
     }
 
-    /// The same, with a variable in the value.
+    /// Writes the handler, with a variable substituted in the value.
     pub(crate) fn write_with(&self, name: &str, value: &str, context: &mut Context<'_>) {
         let mut variable = |reference| match reference {
             Reference::Variable(asked) if asked == name => Some(value.to_owned()),

@@ -1,5 +1,5 @@
-//! Where routes lead, by number: next hops that many routes share, and sets of next hops over
-//! which flows are spread.
+//! Next hops of routes, by number: many routes share a next hop, or a set of next hops over which
+//! flows are spread.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -19,7 +19,7 @@ pub(crate) trait Gateway: Copy + Eq + Hash + Default {
     fn flow(packet: &Packet, seed: u64) -> u64;
 }
 
-/// Place of the ports behind the IP header, if this packet has them.
+/// Offset of the ports behind the IP header, if this packet has ports.
 #[inline(always)]
 fn ports(protocol: u8, transport: Option<&[u8]>) -> u64 {
     match (protocol, transport.and_then(<[u8]>::first_chunk::<4>)) {
@@ -51,7 +51,8 @@ impl Gateway for u32 {
         let [a, b, c, d, e, f, g, h] =
             [ip[12], ip[13], ip[14], ip[15], ip[16], ip[17], ip[18], ip[19]];
         let addresses = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
-        // Fragments but the first have no ports: all of a packet go one way.
+        // Later fragments have no ports, so fragments are spread by address alone: all parts of a
+        // packet take the same way.
         let whole = u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff == 0;
         let transport = header.get(usize::from(ip[0] & 15) * 4..).filter(|_| whole);
         mix(mix(seed, addresses), ports(ip[9], transport) << 8 | u64::from(ip[9]))
@@ -163,7 +164,7 @@ impl<A: Gateway> Way<A> {
 /// weights.
 const PLACES: usize = 256;
 
-/// A number for each different route, and the facts about it that packets need.
+/// A number for each different set of next hops, and the data that packets need of it.
 pub(crate) struct Hops<A> {
     /// By number; 0 means none.
     hops: Vec<Hop<A>>,
@@ -175,8 +176,8 @@ pub(crate) struct Hops<A> {
     users: Vec<u32>,
     numbers: HashMap<Rc<Way<A>>, NextHop>,
     unused: Vec<NextHop>,
-    /// Seed that differs between routers: with equal hashes, the second of two routers would use
-    /// only one next hop.
+    /// Seed that differs between routers. If two routers in a row used equal hashes, the second
+    /// would use only one next hop.
     seed: u64,
 }
 
@@ -213,7 +214,8 @@ impl<A: Gateway> Hops<A> {
         self.ways.get(usize::from(number))?.as_deref()
     }
 
-    /// The number of these next hops, for one more route. `None` if there are too many.
+    /// The number of these next hops, and counts one more route that uses it. `None` if there are
+    /// too many.
     pub(crate) fn take(&mut self, way: &Way<A>) -> Option<NextHop> {
         let number = match self.numbers.get(way) {
             Some(number) => *number,
@@ -262,7 +264,7 @@ impl<A: Gateway> Hops<A> {
         Some(Hop { gateway: A::default(), output: DROP, spread })
     }
 
-    /// One route less uses this number.
+    /// Counts one route less that uses this number.
     pub(crate) fn release(&mut self, number: NextHop) {
         let index = usize::from(number.get());
         let Some(users) = self.users.get_mut(index) else { return };

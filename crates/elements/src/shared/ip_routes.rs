@@ -26,14 +26,14 @@ pub(crate) struct IpRoutes {
     hops: Hops<u32>,
     drops: u64,
     batch: Addresses,
-    /// Numbers of the routes in the order in which they came, if the table is shown in it.
+    /// Numbers of the routes in the order of their addition, if the table is shown in this order.
     order: Option<HashMap<europa_packet::Ipv4Prefix, u64>>,
     /// Routes that came so far.
     came: u64,
 }
 
-/// The keys and results of a batch. Kept, as filling it with zeros for each batch would cost half a
-/// nanosecond a packet.
+/// The keys and results of a batch. They are kept, because filling them with zeros for each batch
+/// would cost half a nanosecond a packet.
 struct Addresses {
     addresses: Vec<u32>,
     numbers: Vec<u16>,
@@ -52,12 +52,12 @@ fn route(text: &str, names: &Names) -> Option<Route> {
     Some(Route { prefix: Ipv4Prefix::parse(prefix, names)?, way: Way::parse(way, names)? })
 }
 
-/// Reads the prefix at the beginning; the rest may be a route, and is not read.
+/// Reads the prefix at the beginning of `text`; the rest is ignored, and may be a route.
 fn prefix(text: &str) -> Option<Ipv4Prefix> {
     Ipv4Prefix::parse(text.split_whitespace().next()?, &Names::default())
 }
 
-/// A prefix as the table wants it: no bits behind the mask.
+/// A prefix in the form that the table needs: without host bits.
 fn key(prefix: Ipv4Prefix) -> Option<europa_packet::Ipv4Prefix> {
     europa_packet::Ipv4Prefix::new(prefix.network().into(), prefix.length).ok()
 }
@@ -71,12 +71,12 @@ enum Command {
 }
 
 impl IpRoutes {
-    /// Has the table shown in the order in which routes came.
+    /// Makes `table` show routes in the order of their addition.
     pub(crate) fn keep_order(&mut self) {
         self.order.get_or_insert_default();
     }
 
-    /// Adds or changes a route. Returns where it led before.
+    /// Adds or changes a route. Returns its former next hops.
     fn insert(&mut self, route: &Route) -> Result<Option<Way<u32>>, String> {
         let full = || "too many different next hops".to_owned();
         let prefix = key(route.prefix).ok_or("bad prefix")?;
@@ -98,7 +98,7 @@ impl IpRoutes {
         }
     }
 
-    /// Removes a route. Returns where it led.
+    /// Removes a route. Returns its next hops.
     fn remove(&mut self, prefix: Ipv4Prefix) -> Option<Way<u32>> {
         let old = self.table.remove(key(prefix)?)?;
         if let Some(order) = &mut self.order {
@@ -133,7 +133,7 @@ impl IpRoutes {
         }
     }
 
-    /// Sends each packet where its route leads.
+    /// Sends each packet to the next hop of its route.
     pub(crate) fn push(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         self.begin();
         for packet in batch.iter() {
@@ -147,7 +147,7 @@ impl IpRoutes {
         self.batch.count = 0;
     }
 
-    /// Notes the address that a packet asks for, and has its entry fetched.
+    /// Stores the destination address of a packet, and prefetches its table entry.
     #[inline(always)]
     pub(crate) fn note(&mut self, packet: &Packet) {
         let address = packet.dst_ip();
@@ -158,7 +158,7 @@ impl IpRoutes {
         self.table.prefetch(address);
     }
 
-    /// Sends each packet of a batch, all of them noted, where its route leads.
+    /// Sends each packet of a batch to the next hop of its route, after all have been noted.
     #[inline(always)]
     pub(crate) fn finish(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         let Addresses { addresses, numbers, count } = &mut self.batch;
@@ -182,7 +182,7 @@ impl IpRoutes {
         });
     }
 
-    /// Where an address leads, as `lookup` says it.
+    /// The next hops of an address, as the handler `lookup` shows them.
     fn look_up(&self, address: Ipv4Addr) -> String {
         let number = self.table.lookup(address.into()).map_or(0, NextHop::get);
         self.hops.way(number).map_or_else(|| "-1".to_owned(), Way::answer)
@@ -207,7 +207,7 @@ impl IpRoutes {
         Ok(routes.into_iter().filter_map(line).collect())
     }
 
-    /// One change; returns its inverse.
+    /// Makes one change; returns its inverse.
     fn change(
         &mut self,
         command: Command,
@@ -270,7 +270,7 @@ impl IpRoutes {
         *self = IpRoutes { drops: self.drops, order, ..IpRoutes::default() };
     }
 
-    /// Several changes; none of them if one cannot be made.
+    /// Makes several changes; makes none of them if one is impossible.
     fn control(&mut self, text: &str, outputs: usize) -> Result<(), HandlerError> {
         let mut undo = Vec::new();
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -287,7 +287,7 @@ impl IpRoutes {
                     for (command, route) in undo.into_iter().rev() {
                         match command {
                             Command::Remove => drop(self.remove(route.prefix)),
-                            // It was there before, so there is room for it.
+                            // The route was there before, so the table has room for it.
                             _ => drop(self.insert(&route)),
                         }
                     }
@@ -325,7 +325,7 @@ pub(crate) fn bad_line(line: &str) -> HandlerError {
     HandlerError::value("load", line, "set or remove")
 }
 
-/// Carries out each possible line of a text; returns the errors of the others.
+/// Carries out each valid line of a text; returns the errors of the other lines.
 pub(crate) fn load(
     text: &str,
     mut change: impl FnMut(&str) -> Result<(), HandlerError>,

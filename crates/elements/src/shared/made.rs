@@ -1,4 +1,4 @@
-//! Packets that elements make, and parts of packets that several elements touch.
+//! Packets that elements make, and functions for parts of packets that several elements change.
 
 use europa_engine::{Context, Packet};
 
@@ -12,7 +12,7 @@ pub(crate) fn make(context: &Context<'_>, length: usize) -> Option<Packet> {
 /// Adds an Ethernet header before a packet. `false` if there is no room.
 #[inline(always)]
 pub(crate) fn encapsulate(packet: &mut Packet, header: &[u8; 14]) -> bool {
-    // Only packets with little headroom are moved.
+    // Only packets with too little headroom are moved.
     if packet.push_bytes(header).is_none()
         && packet.set_headroom(64).and_then(|()| packet.push_bytes(header)).is_none()
     {

@@ -16,7 +16,7 @@ use zerocopy::network_endian::{U16, U32};
 
 use crate::shared::made::{make, write};
 
-/// Only neighbours can send it: every router takes one off.
+/// Only a neighbour's message arrives with this hop limit: every router subtracts one.
 pub(crate) const HOP_LIMIT: u8 = 255;
 
 /// The contents of a message.
@@ -63,7 +63,7 @@ pub(crate) fn hear(frame: &[u8]) -> Option<Heard> {
         || header.hop_limit != HOP_LIMIT
         || fixed.icmp.code != 0
         || target.is_multicast()
-        // The unspecified source (RFC 4291 section 2.7).
+        // The unspecified address is no sender's address (RFC 4291 section 2.7).
         || source.is_multicast()
         || !sum.is_valid()
     {
@@ -168,7 +168,7 @@ pub(crate) mod tests {
     use europa_packet::Frame;
     use proptest::prelude::*;
 
-    /// A message as its bytes are described in RFC 4861 sections 4.3 and 4.4.
+    /// Builds a message in the layout of RFC 4861 sections 4.3 and 4.4.
     pub(crate) fn frame(
         ends: Ends,
         kind: u8,

@@ -1,9 +1,9 @@
 //! Ethernet addresses of neighbours: the common part of ARP and Neighbor Discovery.
 //!
 //! The states are those of RFC 4861 section 7.3.2. All memory is bounded: entries, and the places
-//! of packets that wait for an answer. It grows with them, and packets to known neighbours need
-//! none. Only packets that the router sends make entries, so announcements cannot fill the table. A
-//! host that makes the router send to many new addresses can use at most half of it.
+//! of packets that wait for an answer. Memory grows with these, and packets to known neighbours
+//! need none. Only packets that the router sends make entries, so announcements cannot fill the
+//! table. A host that makes the router send to many new addresses can use at most half of it.
 
 mod demand;
 mod entries;
@@ -78,12 +78,12 @@ const MILLISECOND_NS: u64 = 1_000_000;
 
 struct Entry<A> {
     address: A,
-    /// Until then packets may be sent without a check.
+    /// Until this time packets are sent without a check.
     usable_until_ns: u64,
     /// The header of packets to it.
     header: [u8; 14],
     state: State,
-    /// Static: it neither expires nor changes by messages.
+    /// Static: the entry does not expire, and messages do not change it.
     fixed: bool,
     /// Questions asked.
     tries: u8,
@@ -104,7 +104,7 @@ struct Entry<A> {
 pub(crate) enum Offer {
     /// Put this before it and send it.
     Send(Packet, [u8; 14]),
-    /// The same, and ask the neighbour itself.
+    /// Send the packet with this header, and send a request to the neighbour itself.
     SendAndProbe(Packet, [u8; 14]),
     /// The packet waits, and a request has been sent already.
     Waits,
@@ -120,7 +120,7 @@ pub(crate) struct Told<A> {
     pub(crate) address: A,
     /// Its Ethernet address; `None` if it is unchanged.
     pub(crate) mac: Option<[u8; 6]>,
-    /// Whether it answers a request: then packets reach the neighbour.
+    /// Whether the claim answers a request: then packets reach the neighbour.
     pub(crate) solicited: bool,
     /// Whether it replaces another Ethernet address.
     pub(crate) overrides: bool,
@@ -132,7 +132,7 @@ pub(crate) struct Neighbours<A> {
     /// Source address and type of the headers.
     source: [u8; 8],
     secret: u64,
-    /// Bits of a hash that are not used.
+    /// Number of bits of a hash that are not used.
     shift: u32,
     heads: Vec<u32>,
     entries: Vec<Entry<A>>,
@@ -140,8 +140,8 @@ pub(crate) struct Neighbours<A> {
     hand: usize,
     places: Vec<Place>,
     free_place: u32,
-    /// Packets that may wait, in all tables of a graph together: a host that sends to unused
-    /// addresses would otherwise use up the pool.
+    /// Limit of waiting packets, in all tables of a graph together: otherwise a host that sends to
+    /// unused addresses could use up the pool.
     share: Share,
     /// Number of entries, and of incomplete or active ones.
     count: usize,
@@ -164,7 +164,8 @@ impl<A: Address> Neighbours<A> {
         let [g, h] = ether_type;
         Neighbours {
             source: [a, b, c, d, e, f, g, h],
-            // Odd, so that no bit is lost; secret, so that no host can choose collisions.
+            // The secret is odd, so that no bit is lost, and random, so that no host can choose
+            // collisions.
             secret: RandomState::new().hash_one(0u8) | 1,
             shift: 64 - FEWEST_HEADS.trailing_zeros(),
             heads: vec![NONE; FEWEST_HEADS],
@@ -185,8 +186,8 @@ impl<A: Address> Neighbours<A> {
         }
     }
 
-    /// Has no more packets wait than this allows. Where packets are not counted by the questions
-    /// that they make, a neighbour gets a quarter of it at most.
+    /// Sets the limit of waiting packets. If the table is not on demand, one neighbour gets at most
+    /// a quarter of it.
     pub(crate) fn set_share(&mut self, share: Share) {
         if !self.limits.on_demand {
             self.limits.packets_each = self.limits.packets_each.min((share.most() / 4).max(1));
@@ -266,14 +267,14 @@ impl<A: Address> Neighbours<A> {
         }
     }
 
-    /// Begins to ask for an address that is not in the table, without a packet. Returns whether to
-    /// ask all neighbours now.
+    /// Begins to resolve an address that is not in the table, without a packet. Returns whether to
+    /// send a request to all neighbours now.
     pub(crate) fn begin(&mut self, address: A, now_ns: u64) -> bool {
         self.find(address).is_none() && self.create(address, now_ns).is_some()
     }
 
-    /// Takes in a neighbour's claim about an address. Unless it is already in the table, it is not
-    /// added. Packets that waited are handed out with their header, in order.
+    /// Processes a neighbour's claim about an address. An address that is not in the table is not
+    /// added. Packets that waited are passed on with their header, in order.
     pub(crate) fn learn(
         &mut self,
         told: Told<A>,
@@ -366,8 +367,8 @@ impl<A: Address> Neighbours<A> {
         }
     }
 
-    /// Repeats requests, or gives up: `ask` gets the address and, for a request to that neighbour
-    /// alone, its Ethernet address; `failed` gets the packets without an answer.
+    /// Repeats requests, or gives up. `ask` gets the address and, for a request to that neighbour
+    /// alone, its Ethernet address. `failed` gets the packets without an answer.
     pub(crate) fn tick(
         &mut self,
         now_ns: u64,
@@ -478,7 +479,7 @@ impl<A: Address> Neighbours<A> {
         }
     }
 
-    /// Starts to ask for an entry's address.
+    /// Starts to send requests for an entry's address.
     fn start(&mut self, index: usize, now_ns: u64) {
         if let Some(entry) = self.entries.get_mut(index) {
             entry.usable_until_ns = 0;

@@ -25,7 +25,7 @@ impl Generator {
             word += if word < 0 { 0x7fff_ffff } else { 0 };
         }
         let mut generator = Generator { words, at: TAP };
-        // As many as it takes for the seed to reach all bits.
+        // After this many steps the seed has reached all bits.
         for _ in 0..10 * WORDS {
             generator.next();
         }
@@ -50,7 +50,7 @@ pub(crate) fn seed(seed: u32) {
     GENERATOR.with_borrow_mut(|generator| *generator = Generator::new(seed));
 }
 
-/// A sequence of numbers that look random.
+/// A sequence of pseudo-random numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Random;
 
@@ -69,7 +69,8 @@ impl Random {
             2 => next() >> 14 & 1,
             3..=0x8000_0000 => {
                 let each = (1 << 31) / bound;
-                // All numbers are equally likely if those that are left over do not count.
+                // Numbers of the last, incomplete range are rejected, so that all results are
+                // equally likely.
                 std::iter::repeat_with(next).find_map(|n| Some(n / each).filter(|n| *n < bound))
             }
             .unwrap_or(0),

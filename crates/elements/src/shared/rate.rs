@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
     per_second: u32,
-    /// Most that is saved up, in billionths of a token.
+    /// Largest number of saved tokens, in billionths of a token.
     burst: u64,
     tokens: u64,
     last_ns: u64,
@@ -14,13 +14,13 @@ pub(crate) struct Rate {
 const ONE: u64 = 1_000_000_000;
 
 impl Rate {
-    /// This number a second, with bursts of a tenth of it; 0 for no limit.
+    /// Allows this number a second, with bursts of a tenth of it; 0 for no limit.
     pub(crate) fn new(per_second: u32) -> Rate {
         let burst = u64::from(per_second / 10).max(1) * ONE;
         Rate { per_second, burst, tokens: burst, last_ns: 0 }
     }
 
-    /// Whether the action may be done once more now.
+    /// Whether the action is allowed once more now; if so, counts it.
     pub(crate) fn allows(&mut self, now_ns: u64) -> bool {
         if self.per_second == 0 {
             return true;

@@ -8,7 +8,7 @@ pub(crate) struct Reason(usize);
 const MOST: usize = 64;
 const FURTHER: &str = "further reasons";
 
-/// Counts by reason. A reason keeps its place when no policy names it any more.
+/// Counts by reason. A reason keeps its number even when no policy names it any more.
 #[derive(Debug, Default)]
 pub(crate) struct Reasons {
     all: Vec<(String, u64)>,

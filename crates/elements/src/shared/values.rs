@@ -16,7 +16,7 @@ impl Value for Time {
             Some(rest) => (true, rest),
             None => (false, text),
         };
-        // Decimal digits are taken exactly: a float holds no nanoseconds since 1970.
+        // Decimal digits are read exactly: a float cannot represent nanoseconds since 1970.
         let nanoseconds = match digits.strip_suffix('s').unwrap_or(digits).split_once('.') {
             _ if !digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') => None,
             Some((whole, part)) => decimal(whole, part),
@@ -58,7 +58,7 @@ impl std::fmt::Display for Time {
         let sign = if self.0 < 0 { "-" } else { "" };
         let (seconds, rest) =
             (self.0.unsigned_abs() / 1_000_000_000, self.0.unsigned_abs() % 1_000_000_000);
-        // Six digits unless nine are needed, as tools that read them expect.
+        // Six digits unless nine are needed, as tools that read these times expect.
         match rest % 1000 {
             0 => write!(f, "{sign}{seconds}.{:06}", rest / 1000),
             _ => write!(f, "{sign}{seconds}.{rest:09}"),
@@ -84,7 +84,8 @@ pub(crate) fn interval(nanoseconds: u64) -> String {
     }
 }
 
-/// Bytes a second. Written without a unit, or as `384 kbps`, `10Mbps` (bits), `1 MBps` (bytes).
+/// Bytes a second. It is written without a unit, or as `384 kbps`, `10Mbps` (bits), `1 MBps`
+/// (bytes).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bandwidth(pub(crate) u64);
 

@@ -14,18 +14,19 @@
 //!
 //! A server binds the address and port, or the file. It talks to one TCP or Unix peer at a time,
 //! and answers the sender of the last datagram. A client connects when the router starts, and
-//! receives from its peer only; a UDP client whose ADDR is 0.0.0.0 sends to each packet's
-//! destination address annotation. A server accepts the next one when a connection ends; a client
-//! does not connect again. Data that a socket does not take at once waits. When 1024 pushed packets
-//! wait, so does the whole router, until the peer takes some, or for a second: then packets are
-//! dropped. All queues of a router together keep at most five eighths of its packet pool.
+//! receives from its peer only. A UDP client whose ADDR is 0.0.0.0 sends to each packet's
+//! destination address annotation. When a connection ends, a server accepts the next one; a client
+//! does not connect again. Data that a socket does not accept at once waits. When 1024 pushed
+//! packets wait, the whole router waits until the peer accepts some, for a second at most; after
+//! that packets are dropped. All queues of a router together keep at most five eighths of its
+//! packet pool.
 //!
-//! At a hot swap the socket is opened again: waiting datagrams go by the new one, and data for a
+//! At a hot swap the socket is opened again. Waiting datagrams leave by the new socket. Data for a
 //! stream's peer is lost with the connection.
 //!
-//! In a router of a node each socket needs a grant: `listen: tcp ADDR:PORT` for a server,
-//! `connect: tcp ADDR:PORT [from LOCAL_ADDR:LOCAL_PORT]` for a client, with `udp`, `unix` or
-//! `unix_dgram` for others. It lies in the node's namespace, not in the router's.
+//! In a router of a node each socket needs a grant: `listen: tcp ADDR:PORT` for a server, `connect:
+//! tcp ADDR:PORT [from LOCAL_ADDR:LOCAL_PORT]` for a client. Other types have `udp`, `unix` or
+//! `unix_dgram` in place of `tcp`. The socket lies in the node's namespace, not in the router's.
 //!
 //! ## Arguments
 //! - TYPE: `TCP`, `UDP`, `UNIX` or `UNIX_DGRAM`.
@@ -36,9 +37,9 @@
 //! - TIMESTAMP (keyword): give packets the time of their arrival; default true.
 //! - SNDBUF, RCVBUF (keywords): bytes of the socket's buffers; default the system's. Not in a
 //!   router of a node.
-//! - ALLOW, DENY (keywords): names of IP route tables. A server refuses peers that are in DENY's
-//!   table and not in ALLOW's.
-//! - VERBOSE (keyword): tell of connections; default false.
+//! - ALLOW, DENY (keywords): names of IP route tables. A server refuses a peer that DENY's table
+//!   contains, unless ALLOW's table contains it too.
+//! - VERBOSE (keyword): log connections; default false.
 //! - NODELAY (keyword): send small segments of TCP at once; default true.
 //! - PROPER (keyword): accepted.
 //!
@@ -73,9 +74,10 @@ const LISTENER: u32 = 0;
 const PEER: u32 = 1;
 /// Most packets that wait for a socket.
 const MOST_WAITING: usize = 1024;
-/// How long the router waits for a peer that takes nothing while so many wait, in milliseconds.
+/// Longest time that the router waits for a peer that accepts nothing while this many packets wait,
+/// in milliseconds.
 const PATIENCE_MS: u16 = 1000;
-/// How often a socket may be writable and then not take a whole packet.
+/// How often a socket may be writable and then not accept a whole packet.
 const MOST_STALLED: u32 = 1000;
 /// Packets of one turn.
 const BURST: usize = 32;
@@ -155,7 +157,7 @@ fn address(
 }
 
 impl Socket {
-    /// The arguments that name the addresses: its peer's or its own, and a local one.
+    /// The arguments that name the addresses: that of the peer or its own, and a local one.
     fn places(&self, arguments: &mut Arguments<'_>) -> Result<(Place, Option<Place>), ConfigError> {
         if self.kind.is_local() {
             let place = |text: String| Place::parse(self.kind, &text).map_err(ConfigError::other);
@@ -182,7 +184,7 @@ impl Socket {
         Ok((Place::inet(host, port.0), from))
     }
 
-    /// Whether it accepts packets of a peer.
+    /// Whether the server accepts packets of a peer.
     fn allows(&self, from: Option<IpAddr>, context: &mut Context<'_>) -> bool {
         let Some(address) = from.map(|from| from.to_string()) else { return true };
         let mut inside = |table: &Option<String>| {
@@ -247,9 +249,9 @@ impl Socket {
     /// Receives one packet. An error is the system's; `Ok(None)` is the end of a stream.
     fn receive(&mut self, context: &mut Context<'_>) -> Result<Option<Packet>, Errno> {
         let Some(peer) = &self.peer else { return Err(Errno::EAGAIN) };
-        // Without buffers it waits in the socket.
+        // Without a free buffer the packet waits in the socket.
         let mut packet = context.arena().alloc().ok_or(Errno::EAGAIN)?;
-        // A system with a lower limit keeps its own.
+        // If the limit of the packet's headroom is lower, the headroom stays as it is.
         let _ = packet.set_headroom(self.headroom);
         let room = self.snap_length.min(packet.tailroom());
         let space = packet.put(room).ok_or(Errno::EAGAIN)?;
@@ -306,7 +308,7 @@ impl Socket {
                     self.waiting.pop_front();
                 }
                 Err(Errno::EINTR) => {}
-                // Reports a datagram that went before; this one is not sent yet.
+                // The error is about an earlier datagram; this one is not sent yet.
                 Err(Errno::ECONNREFUSED) if !self.kind.is_stream() && !refused => refused = true,
                 Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::EINPROGRESS | Errno::ENOTCONN)
                     if self.kind.is_stream() || self.client =>
@@ -321,7 +323,8 @@ impl Socket {
                     self.say(context, error.desc());
                     return self.close(context);
                 }
-                // Too long, or without a receiver: this one is lost, the next may pass.
+                // This packet is too long, or has no receiver. It is lost, but the next one may
+                // pass.
                 Err(_) => {
                     refused = false;
                     self.drops += 1;
@@ -340,7 +343,8 @@ fn whom(from: Option<IpAddr>) -> String {
     from.map_or_else(String::new, |from| format!(" from {from}"))
 }
 
-/// Sends a packet; of a stream, the sent part is off it when the socket is full.
+/// Sends a packet. If the socket of a stream is full, the part that was sent is removed from the
+/// packet.
 fn send_packet(
     peer: &OwnedFd,
     packet: &mut Packet,
@@ -418,15 +422,15 @@ impl Element for Socket {
             }
         }
         if self.kind == Kind::Tcp && !self.nodelay {
-            // Connections that a server accepts have it too. A socket that stands in has no such
-            // option.
+            // Connections that a server accepts inherit the option. A socket of another kind does
+            // not have it.
             let _ = setsockopt(&*opened, sockopt::TcpNoDelay, &false);
         }
         self.opened = Some(opened.clone());
         if self.kind.is_stream() && !self.client {
             context.watch(LISTENER, Interest::Read, opened);
         } else {
-            // Also without an output: the end of a stream is seen by reading.
+            // Reading is needed even without an output: it shows the end of a stream.
             context.watch(PEER, Interest::Read, opened.clone());
             self.peer = Some(opened);
         }
@@ -451,7 +455,7 @@ impl Element for Socket {
                         Ok(Some(packet)) => context.push(0, packet),
                         Ok(None) => return self.close(context),
                         Err(Errno::EINTR) => {}
-                        // Of a datagram without a receiver.
+                        // The error is about an earlier datagram without a receiver.
                         Err(Errno::ECONNREFUSED) if !self.kind.is_stream() => {}
                         Err(Errno::EAGAIN) => return,
                         Err(error) => {
@@ -497,7 +501,7 @@ impl Element for Socket {
         count > 0
     }
 
-    // Waiting datagrams leave by the new socket. Waiting data of a stream is lost, because the old
+    // Waiting datagrams leave by the new socket. Waiting data of a stream is lost: the old
     // connection, which ends, may have sent half a packet.
     keep! { this, old if old.resource == this.resource && !this.kind.is_stream();
         remote;

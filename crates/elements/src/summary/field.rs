@@ -57,7 +57,7 @@ pub(crate) enum Field {
     PayloadLen,
     PayloadMd5,
     PayloadMd5Hex,
-    /// No field; for fields of an input that are not supported.
+    /// No field: stands for fields of an input that are not supported.
     None,
 }
 
@@ -66,7 +66,7 @@ pub(crate) enum Field {
 pub(crate) enum Width {
     /// This number of bytes.
     Bytes(usize),
-    /// A byte of length, and that many.
+    /// A byte with the length, then this number of bytes.
     Counted,
     /// Only in text records, not in binary ones.
     Text,
@@ -75,8 +75,8 @@ pub(crate) enum Width {
 use Field as F;
 use Width::{Bytes, Counted, Text};
 
-/// Field, name, width, and order in which it is written into a packet: fields of outer headers come
-/// first. Fields of order 0 cannot be read.
+/// Field, name, width, and position in the order in which fields are written into a packet: those
+/// of outer headers come first. Fields with position 0 cannot be read.
 const FIELDS: &[(Field, &str, Width, u16)] = &[
     (F::Timestamp, "timestamp", Bytes(8), 100),
     (F::NanoTimestamp, "ntimestamp", Bytes(8), 100),
@@ -188,7 +188,7 @@ impl Field {
         self.entry().1
     }
 
-    /// When it is put into a packet; 0 if it cannot be.
+    /// The position of the field when a packet is built; 0 if it cannot be used.
     pub(crate) fn order(self) -> u16 {
         self.entry().2
     }

@@ -11,25 +11,26 @@
 //! the line `!data` names, and as much payload as the dump has. The missing part of the packet's
 //! length is in the extra length annotation. See `ToIPSummaryDump` for the fields.
 //!
-//! Lines that begin with `!` say more: `!data FIELDS`, `!proto PROTOCOL`, `!flowid SRC SPORT DST
-//! DPORT [PROTOCOL]` and `!aggregate NUMBER` for packets that say none themselves.
+//! Lines that begin with `!` are directives: `!data FIELDS`, `!proto PROTOCOL`, `!flowid SRC SPORT
+//! DST DPORT [PROTOCOL]` and `!aggregate NUMBER`. The last three apply to packets without these
+//! fields.
 //!
 //! ## Arguments
 //! - FILENAME: the file; `-` is standard input.
 //! - DATA (keyword): the dump itself, in place of a file.
 //! - STOP (keyword): stop the router at the end; default false.
 //! - ACTIVE (keyword): whether to send; default true.
-//! - ZERO (keyword): accepted as in Click, without effect: bytes that the dump does not give are
+//! - ZERO (keyword): accepted as in Click, without effect: bytes that the dump does not contain are
 //!   always zero.
 //! - CHECKSUM (keyword): set checksums, and add the missing bytes to the IP length; default false.
-//! - PROTO (keyword): protocol of packets that say none; default TCP.
-//! - MULTIPACKET (keyword): make a packet for each that a line stands for; default false.
+//! - PROTO (keyword): protocol of packets whose lines have none; default TCP.
+//! - MULTIPACKET (keyword): if a line stands for several packets, make each of them; default false.
 //! - SAMPLE (keyword): send each packet with this probability; default 1.
 //! - CONTENTS (keyword): fields before a line `!data`; FIELDS, DEFAULT_CONTENTS and DEFAULT_FIELDS
 //!   are other names for it.
 //! - FLOWID (keyword): as a line `!flowid`; DEFAULT_FLOWID is another name for it.
-//! - TIMING (keyword): keep the distances of time that packets have; default false.
-//! - ALLOW_NONEXISTENT (keyword): take a missing file for an empty one; default false.
+//! - TIMING (keyword): send packets at the intervals of their times; default false.
+//! - ALLOW_NONEXISTENT (keyword): treat a missing file as an empty one; default false.
 //!
 //! ## Handlers
 //! - `active` (read, write): see ACTIVE.
@@ -74,7 +75,7 @@ pub(crate) struct FromIPSummaryDump {
     defaults: Defaults,
     aggregate: Option<u32>,
     binary: bool,
-    /// In the order of the line, and numbers of these in the order of their use.
+    /// The fields in the order of the line, and their numbers in the order in which they are used.
     fields: Vec<Field>,
     order: Vec<usize>,
     complained: bool,
@@ -84,7 +85,7 @@ pub(crate) struct FromIPSummaryDump {
     offset_ns: Option<i128>,
     /// Time of the next packet.
     due_ns: u64,
-    /// Whether it has reported that the end was reached.
+    /// Whether the element has reported that the end was reached.
     told: bool,
     names: Names,
 }
@@ -254,7 +255,7 @@ impl FromIPSummaryDump {
         let mut head = [0; 4];
         input.read_exact(&mut head).ok()?;
         let head = u32::from_be_bytes(head);
-        // A length is not believed further than the file goes.
+        // The length may be wrong, so it is limited to the rest of the file.
         let length = u64::from(head & 0x7fff_ffff).checked_sub(4)?;
         input.take(length).read_to_end(&mut bytes).ok()?;
         (bytes.len() as u64 == length).then_some((head >> 31 != 0, bytes))
@@ -452,7 +453,7 @@ impl Element for FromIPSummaryDump {
         fill(max, batch, || self.next(context));
     }
 
-    // Goes on in the same file where the other one is.
+    // Continues in the same file at the position of the old element.
     keep! { this, old if (&old.name, &old.data) == (&this.name, &this.data);
         input, fields, order, line, binary, aggregate, offset_ns, due_ns, complained, told, ready;
         then {

@@ -257,7 +257,7 @@ impl Reader<'_> {
                 return None;
             }
         }
-        // 40 bytes are most; mere padding can go.
+        // At most 40 bytes fit; padding at the front is removed.
         while bytes.len() > 40 && bytes.first() == Some(&1) {
             bytes.remove(0);
         }
@@ -321,7 +321,7 @@ impl Reader<'_> {
     }
 
     fn times(&mut self, bytes: &mut Vec<u8>) -> Option<()> {
-        // Without a kind, the first entry tells: a time, or an address.
+        // Without a kind, the first entry decides: it is a time, or an address.
         let mut flag = None;
         if self.take(".ip{") {
             flag = Some(1);

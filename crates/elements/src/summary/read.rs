@@ -18,7 +18,7 @@ pub(crate) struct Flow {
     pub(crate) ports: [u16; 2],
 }
 
-/// The facts about all packets of a dump.
+/// Values that apply to all packets of a dump.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Defaults {
     pub(crate) protocol: u8,
@@ -215,7 +215,7 @@ impl<'a> Builder<'a> {
         self.packet.data_mut().get_mut(at..).unwrap_or_default()
     }
 
-    /// Makes the packet reach up to this byte.
+    /// Extends the packet up to this byte.
     fn reach(&mut self, length: usize) -> Option<()> {
         match length.checked_sub(self.packet.len()) {
             Some(more) if more > 0 => grow_tail(&mut self.packet, more),
@@ -292,7 +292,7 @@ impl<'a> Builder<'a> {
             Given::Number(number) => *number,
             _ => 0,
         };
-        // Wider numbers were refused when they were read.
+        // Larger numbers were refused when they were read.
         let (byte, short, word) = (number as u8, number as u16, number as u32);
         match field.order() {
             0..200 => self.annotate(field, number),
@@ -548,8 +548,8 @@ impl<'a> Builder<'a> {
         at + transport
     }
 
-    /// Lengthens the headers: if the IP length is larger than headers and payload, they must have
-    /// had options.
+    /// Lengthens the headers: if the IP length is larger than headers and payload, the headers must
+    /// have had options.
     fn stretch(&mut self, start: usize, length: u64) -> Option<()> {
         let stored = self.packet.network_header().and_then(|ip| be16(ip, 2)).unwrap_or(0);
         if !self.is_ip || stored == 0 && self.want == 0 {

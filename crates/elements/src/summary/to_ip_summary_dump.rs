@@ -30,7 +30,7 @@
 //! - MULTIPACKET (keyword): if a packet stands for several packets, write a line for each of them;
 //!   default false.
 //! - BAD_PACKETS (keyword): write a separate line for each mistake of a packet; default false.
-//! - CAREFUL_TRUNC (keyword): a packet that is shorter than its IP length is such a mistake;
+//! - CAREFUL_TRUNC (keyword): a packet that is shorter than its IP length counts as such a mistake;
 //!   default true.
 //! - EXTRA_LENGTH (keyword): count the extra length annotation; default true.
 //!
@@ -62,7 +62,7 @@ pub(crate) struct ToIPSummaryDump {
     binary: bool,
     multipacket: bool,
     bad_packets: bool,
-    /// The lines before the next packet.
+    /// The text that is written before the next packet.
     line: String,
     record: Vec<u8>,
 }
@@ -166,7 +166,7 @@ impl ToIPSummaryDump {
                 first_ns + step_ns * (count - left)
             };
             packet.set_timestamp_ns(time_ns);
-            // Some packets are a byte longer than others.
+            // If the division leaves a rest, some packets are a byte longer than others.
             let this = total / left;
             total -= this;
             packet.set_extra_length(u32::try_from(this - length).unwrap_or(u32::MAX));
@@ -179,7 +179,7 @@ impl ToIPSummaryDump {
 
     fn flush(&mut self) {
         if let Some(file) = &mut self.file {
-            // No handler can report it any more.
+            // There is no handler left that could report an error.
             let _ = file.flush();
         }
     }
@@ -234,7 +234,7 @@ impl Element for ToIPSummaryDump {
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
         for packet in batch.iter_mut() {
             if let Err(error) = self.write_packet(packet) {
-                // Once is enough: the disk will not empty itself.
+                // Reports the error once: a full disk stays full.
                 context.log(&format!("{}: {error}", self.name));
                 self.file = None;
             }

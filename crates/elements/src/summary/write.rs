@@ -12,7 +12,7 @@ use crate::shared::fields::{Annotations, be16, be32, bytes};
 use crate::shared::icmp_names;
 use crate::shared::values::Time;
 
-/// Which information is trusted and shown.
+/// Which data of packets is trusted and shown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     /// Report packets that are shorter than their IP length, even with the extra length annotation.
@@ -39,7 +39,7 @@ enum Missing {
     Transport(u8, usize),
     /// Ports, in this number of bytes.
     Ports(usize),
-    /// It does not apply, which is no mistake.
+    /// The field does not apply to the packet, which is no mistake.
     Silent,
 }
 
@@ -53,7 +53,7 @@ struct View<'a> {
     transport: Option<&'a [u8]>,
     /// Bytes behind the IP packet.
     tail: usize,
-    /// The rest of the extra length annotation.
+    /// The part of the extra length annotation that is not yet accounted for.
     extra: u64,
     bad: Option<String>,
 }
@@ -100,7 +100,8 @@ impl<'a> View<'a> {
         }
         let ip = data.get(..data.len() - view.tail).unwrap_or_default();
         let full = ip.len() as u64 + view.extra;
-        // Lengths are taken from the header, so the annotation only counts beyond it.
+        // Lengths come from the header, so the annotation counts only for packets beyond the
+        // header's largest length.
         view.extra = if length != 0xffff || full <= 0xffff { 0 } else { full - 0xffff };
         (view.ip, view.header_len) = (Some(ip), header_len);
         let first = be16(ip, 6).is_none_or(|field| field & 0x1fff == 0);
@@ -177,7 +178,7 @@ impl<'a> View<'a> {
     fn port(&self, at: usize) -> Result<u64, Missing> {
         let has_ports = matches!(self.protocol(), Some(6 | 17 | 33 | 136));
         let segment = self.transport.filter(|_| has_ports);
-        // A TCP header that is bad otherwise still has ports.
+        // A TCP header with other mistakes still has ports.
         let segment = segment.or_else(|| {
             let first = self.ip.and_then(|ip| be16(ip, 6)).is_some_and(|f| f & 0x1fff == 0);
             self.ip.and_then(|ip| ip.get(self.header_len..)).filter(|_| first && has_ports)
@@ -206,7 +207,7 @@ impl<'a> View<'a> {
         let missing = Missing::Transport(6, there + 1);
         let segment = self.segment(6, 13).map_err(|_| missing)?;
         let length = segment.get(12).map_or(0, |byte| usize::from(byte >> 4) * 4);
-        // The usual timestamp needs no whole header to be known.
+        // The usual timestamp option is recognised without the whole header.
         let usual = without_time && length == 32 && be32(segment, 20) == Some(0x0101_080a);
         if length <= 20 || usual {
             return Ok(&[]);

@@ -8,8 +8,8 @@
 //! elements of the bypass.
 //!
 //! ## Description
-//! Passes packets, or leads them through elements in between: if active, pushed packets leave by
-//! output 1, and packets are pulled from input 1. Packets of input 1 leave by output 0; a pull at
+//! Passes packets, or leads them through the elements of the bypass. If active, it pushes packets
+//! out of output 1, and pulls packets from input 1. Packets of input 1 leave by output 0; a pull at
 //! output 1 takes from input 0.
 //!
 //! ## Arguments
@@ -42,7 +42,7 @@ impl Element for Bypass {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
-        // Packets that have passed the bypass return here while this element still pulls.
+        // Packets that have passed the bypass return here during the same pull.
         context.pull_through(1, 0);
         Ok(())
     }

@@ -24,7 +24,7 @@ use crate::prelude::*;
 /// Copies bytes from packet to packet.
 #[derive(Default)]
 pub(crate) struct Clipboard {
-    /// Offset and the last value found there.
+    /// Offset of each range, and the bytes last copied from it.
     ranges: Vec<(usize, Vec<u8>)>,
 }
 

@@ -7,8 +7,8 @@
 //! One push input, any number of push outputs.
 //!
 //! ## Description
-//! Sends each packet out of an output that LENGTH of its bytes from OFFSET on decide: packets with
-//! the same bytes there leave by the same. Shorter packets leave by output 0.
+//! Chooses each packet's output by LENGTH of its bytes from OFFSET on: packets with the same bytes
+//! there leave by the same output. Shorter packets leave by output 0.
 //!
 //! ## Arguments
 //! - OFFSET: bytes from the start.

@@ -7,7 +7,7 @@
 //! As many push inputs as push outputs.
 //!
 //! ## Description
-//! Sends a copy of each packet out of all outputs but that of its input's number.
+//! Sends a copy of each packet out of all outputs except the one with its input's number.
 //!
 //! ## Arguments
 //! None.

@@ -7,7 +7,7 @@
 //! Any number of push inputs, one push output.
 //!
 //! ## Description
-//! Lets pass packets that come by one input, and drops those that come by others.
+//! Passes packets that come by one input, and drops those that come by others.
 //!
 //! ## Arguments
 //! - INPUT: number of an input, default 0; negative to drop all.
@@ -20,7 +20,7 @@
 
 use crate::prelude::*;
 
-/// Passes packets of one input, whose number it has.
+/// Passes packets of one input; contains its number.
 #[derive(Default)]
 pub(crate) struct InputSwitch(i32);
 

@@ -7,8 +7,8 @@
 //! One input, two outputs; output 0 push or pull, output 1 push.
 //!
 //! ## Description
-//! Every packet leaves by output 0. Of those whose paint annotation is COLOR, a copy leaves by
-//! output 1. A router uses it to see that a packet is about to leave by the interface it came
+//! Every packet leaves by output 0. A copy of each packet whose paint annotation is COLOR leaves by
+//! output 1. A router uses this to detect a packet that is about to leave by the interface it came
 //! in by, and to send an ICMP redirect.
 //!
 //! ## Arguments

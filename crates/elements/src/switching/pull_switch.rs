@@ -20,8 +20,8 @@
 
 use crate::prelude::*;
 
-/// Pulls from one input: its number, the inputs' signals, and whether this input may still have
-/// packets.
+/// Pulls from one input: its number, the signals of all inputs, and whether this input may still
+/// have packets.
 #[derive(Default)]
 pub(crate) struct PullSwitch(i32, Vec<Signal>, bool);
 

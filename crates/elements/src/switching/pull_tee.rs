@@ -10,7 +10,7 @@
 //! Passes packets that are pulled, and sends a copy of each out of all other outputs.
 //!
 //! ## Arguments
-//! - N: number of outputs; must be right if given.
+//! - N: number of outputs; if given, it must be right.
 //!
 //! ## Handlers
 //! None.

@@ -10,7 +10,8 @@
 //! Lets each packet pass with probability P. Others leave by output 1, or are dropped.
 //!
 //! ## Arguments
-//! - P: 0 to 1. SAMPLE (keyword) is the same; DROP (keyword) the probability of not passing.
+//! - P: 0 to 1. SAMPLE (keyword) is another name for it. DROP (keyword) is the probability of not
+//!   passing.
 //! - ACTIVE (keyword): whether to sample; if not, all pass; default true.
 //!
 //! ## Handlers
@@ -61,7 +62,7 @@ impl Element for RandomSample {
         if !self.active {
             return;
         }
-        // A probability of 1 is above all 32-bit numbers.
+        // For a probability of 1 the bound is above all 32-bit numbers.
         let bound = (self.probability * 4_294_967_296.0) as u64;
         let (random, drops) = (&mut self.random, &mut self.drops);
         batch.filter(

@@ -8,8 +8,8 @@
 //! number.
 //!
 //! ## Description
-//! Passes packets, but for ports that are switched off: packets that are pushed there are dropped,
-//! and nothing is pulled.
+//! Passes packets, except at ports that are switched off: packets that are pushed there are
+//! dropped, and none are pulled.
 //!
 //! ## Arguments
 //! None.

@@ -8,15 +8,16 @@
 //! are dropped; one push output for TCP packets.
 //!
 //! ## Description
-//! Makes TCP packets of text written to a handler; reading the handler takes the contents of those
-//! that come in. The packets have no addresses, ports, sequence numbers and checksums yet.
+//! Makes TCP packets of text that is written to a handler. Reading the handler returns the contents
+//! of packets that come in. The packets have no addresses, ports, sequence numbers and checksums
+//! yet.
 //!
 //! ## Arguments
 //! - MTU: most bytes of data in a packet.
 //!
 //! ## Handlers
-//! - `data` (read): contents of the next packet that has some.
-//! - `data` (write): sends this, in as many packets as it takes.
+//! - `data` (read): contents of the next packet that has data.
+//! - `data` (write): sends this text, in as many packets as necessary.
 //!
 //! ## See also
 //! `TCPConn`, `TCPBuffer`

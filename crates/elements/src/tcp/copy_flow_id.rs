@@ -42,7 +42,7 @@ impl CopyFlowID {
             }
         } else if let Some(flow) = self.flow {
             for packet in batch {
-                // One without these headers passes as it is.
+                // A packet without these headers passes unchanged.
                 let _ = flow.write(packet);
             }
         }

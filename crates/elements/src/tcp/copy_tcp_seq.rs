@@ -43,7 +43,7 @@ impl CopyTCPSeq {
             }
         } else if let Some(sequence) = self.sequence {
             for packet in batch {
-                // One without these headers passes as it is.
+                // A packet without these headers passes unchanged.
                 let _ = set_sequence(packet, sequence);
             }
         }

@@ -43,7 +43,7 @@ impl Flow {
         })
     }
 
-    /// Writes it into a packet's headers.
+    /// Writes the flow's addresses and ports into a packet's headers.
     fn write(&self, packet: &mut Packet) -> Option<()> {
         let (header, segment) = crate::shared::fields::network_mut(packet)?;
         let [source, destination] = self.addresses;
@@ -123,8 +123,8 @@ fn make(context: &Context<'_>, flags: u8, data: &[u8]) -> Option<Packet> {
     Some(packet)
 }
 
-/// The nearest element of a class on the paths from `me`: after its output 0, or before its input
-/// 0.
+/// The nearest element of a class on the paths from `me`: after its output 0 if `behind`, otherwise
+/// before its input 0.
 fn nearest(me: usize, class: &str, behind: bool, context: &Context<'_>) -> Option<usize> {
     let (mut seen, mut ahead) = (vec![me], std::collections::VecDeque::from([me]));
     while let Some(at) = ahead.pop_front() {

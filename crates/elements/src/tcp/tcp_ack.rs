@@ -4,8 +4,8 @@
 //! `TCPAck([DELAY])`
 //!
 //! ## Ports
-//! Input and output 0 for packets that come in, 1 for those that go out, push or pull; push output 2
-//! for acknowledgements that have no packet to go with.
+//! Input and output 0 for packets that come in, 1 for packets that go out, push or pull; push
+//! output 2 for acknowledgements without a packet that could carry them.
 //!
 //! ## Description
 //! Acknowledges TCP packets up to the first gap in the `TCPBuffer` behind output 0. It writes the

@@ -7,12 +7,13 @@
 //! One push input, one pull output.
 //!
 //! ## Description
-//! Holds TCP packets, and gives them in the order of their sequence numbers. The order begins with
-//! the first packet that is pulled. It drops duplicates, packets that come after a later one was
-//! pulled, and packets for which it has no room. Packets need the IP header annotation.
+//! Holds TCP packets, and releases them in the order of their sequence numbers. The order begins
+//! with the first packet that is pulled. It drops duplicates, packets that come after a later one
+//! was pulled, and packets for which it has no room. Packets need the IP header annotation.
 //!
 //! ## Arguments
-//! - SKIP: give the next packet also if one before it is missing; default false: wait for it.
+//! - SKIP: whether to release the next packet even if one before it is missing; default false: wait
+//!   for the missing one.
 //!
 //! ## Handlers
 //! - `length` (read): packets held.
@@ -79,7 +80,7 @@ impl TCPBuffer {
         Some(())
     }
 
-    /// Whether the first packet is the one that comes next.
+    /// Whether the first packet is the next one in order.
     fn is_due(&self) -> bool {
         let first = self.packets.front().map(|(segment, _)| segment.sequence);
         first.is_some_and(|first| self.skip || self.next.is_none_or(|next| next == first))

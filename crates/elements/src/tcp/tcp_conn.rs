@@ -4,8 +4,8 @@
 //! `TCPConn()`
 //!
 //! ## Ports
-//! Push input and output 0 for packets that come in; pull input and output 1 for those that go out;
-//! push output 2 for SYNs.
+//! Push input and output 0 for packets that come in; pull input and output 1 for packets that go
+//! out; push output 2 for SYNs.
 //!
 //! ## Description
 //! Opens a TCP connection and gives packets that go out its addresses, ports and sequence numbers.
@@ -16,8 +16,8 @@
 //! None.
 //!
 //! ## Handlers
-//! - `ctrl` (write): `connect SRC SPORT DST DPORT` sends a SYN. `listen SRC SPORT` has packets to
-//!   this address and port come in; they are dropped, as listening is not made.
+//! - `ctrl` (write): `connect SRC SPORT DST DPORT` sends a SYN. `listen SRC SPORT` accepts packets
+//!   to this address and port, but drops them: accepting connections is not implemented.
 //! - `reset` (write): forgets the connection.
 //! - `state` (read): `closed`, `listen`, `connecting` or `established`.
 //!

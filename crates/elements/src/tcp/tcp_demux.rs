@@ -7,9 +7,9 @@
 //! One push input, one push output.
 //!
 //! ## Description
-//! Passes packets of flows that a `TCPConn` behind it has opened, and drops others. Of several flows
-//! that fit the more exact one counts: addresses and ports of both ends, address and port of this
-//! end, its port, its address, any. Packets need the IP header annotation.
+//! Passes packets of flows that a `TCPConn` behind it has opened, and drops others. If several
+//! flows fit, the most specific one is used: addresses and ports of both ends; address and port of
+//! this end; its port; its address; any. Packets need the IP header annotation.
 //!
 //! ## Arguments
 //! None.
@@ -40,7 +40,7 @@ impl Class for TCPDemux {
 }
 
 impl TCPDemux {
-    /// Adds a flow in the direction from this end. `false` if it exists already.
+    /// Adds a flow in the direction from this end. `false` if it already exists.
     pub(super) fn add(&mut self, flow: Flow) -> bool {
         self.flows.insert(flow)
     }

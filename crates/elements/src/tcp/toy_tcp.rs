@@ -7,16 +7,17 @@
 //! One push input, one push output.
 //!
 //! ## Description
-//! Loads a TCP server: sends a SYN a second until it is answered, then a segment with a byte for
-//! each that comes in, and one more for each five, with sequence numbers that are not yet due. A
-//! RST restarts it. Packets start with the TCP header, with room for others in front; their
-//! checksum is not set. Each second it reports the received and sent packets.
+//! Loads a TCP server: sends a SYN every second until it is answered. Then it answers each packet
+//! with a segment of one byte, and every fifth with one more, with sequence numbers that are ahead
+//! of the connection. A RST restarts it. Packets start with the TCP header, with room for other
+//! headers in front; their checksum is not set. Each second it reports the received and sent
+//! packets.
 //!
 //! ## Arguments
 //! - DPORT: the server's port.
 //!
 //! ## Handlers
-//! - `good`, `bad`, `sent` (read): packets that came in, RSTs that did, packets that went out.
+//! - `good`, `bad`, `sent` (read): packets received, RSTs received, packets sent.
 //!
 //! ## See also
 //! `TCPConn`, `WebGen`
@@ -36,7 +37,7 @@ pub(crate) struct ToyTCP {
     to: u16,
     from: u16,
     first: u32,
-    /// The next number of the other side, once connected.
+    /// The next sequence number of the other side, once connected.
     next: Option<u32>,
     since: u32,
     window: u32,

@@ -7,10 +7,10 @@
 //! One push input, one push output.
 //!
 //! ## Description
-//! Loads a web server: opens so many connections a second to port 80 of DST, each from a random
-//! address of PREFIX, and asks each for one page of a set (`/spec/D/D-C-F`). Packets start with the
-//! IP header; those that go out have all checksums. Unanswered segments are sent again after a
-//! second, six times; segments of no connection are answered by a RST.
+//! Loads a web server: opens RATE connections a second to port 80 of DST, each from a random
+//! address of PREFIX, and requests one page of a set (`/spec/D/D-C-F`) on each. Packets start with
+//! the IP header; sent packets have all checksums. It sends unanswered segments again after a
+//! second, up to six times, and answers segments of no connection by a RST.
 //!
 //! Every five seconds it reports connections opened, completed, timed out and reset.
 //!
@@ -36,7 +36,7 @@ use crate::prelude::*;
 use crate::shared::fields::{be16, ip_header, network_mut, segment_checksum, set, set_ip_checksum};
 use crate::shared::random::Random;
 
-/// Unanswered segments are sent again after this time, so often at most.
+/// Unanswered segments are sent again after this time, and at most this number of times.
 const RESEND_NS: u64 = 1_000_000_000;
 const RESENDS: u32 = 6;
 /// The interval of reports.
@@ -44,17 +44,18 @@ const TELL_NS: u64 = 5_000_000_000;
 /// Interval in which new connections are opened.
 const TICK_NS: u64 = 1_000_000;
 const WINDOW: u16 = 60 * 1024;
-/// Most connections for each that is opened in a second: as long as one may last.
+/// Most open connections, as a multiple of RATE: the longest time that a connection may last, in
+/// seconds.
 const MOST_SECONDS: usize = 2 * RESENDS as usize;
 
 /// A connection.
 struct Connection {
     request: String,
     first: u32,
-    /// The next number to be sent, and the first that was not acknowledged.
+    /// The next sequence number to send, and the first one that was not acknowledged.
     next: u32,
     unacknowledged: u32,
-    /// The next number of the other side.
+    /// The next sequence number expected from the other side.
     expected: u32,
     connected: bool,
     got_fin: bool,
@@ -80,7 +81,7 @@ pub(crate) struct WebGen {
     mask: u32,
     to: [u8; 4],
     rate: u32,
-    /// By flow, in the direction from this end.
+    /// Connections by flow, in the direction from this end.
     connections: HashMap<Flow, Connection>,
     /// Flows by the time of their last segment, some of them out of date.
     waiting: VecDeque<(u64, Flow)>,
@@ -267,7 +268,7 @@ impl WebGen {
         let segment = Segment::of(packet)?;
         let flow = Flow::of(packet)?.reverse();
         let Some(connection) = self.connections.get_mut(&flow) else {
-            // The numbers that the other side expects.
+            // A RST with the numbers that the other side expects.
             let numbers = (segment.acknowledged, segment.sequence, RST);
             self.send(&flow, numbers, b"", context);
             return None;
@@ -319,7 +320,7 @@ impl Element for WebGen {
         let now_ns = context.now_ns();
         let gone = u128::from(now_ns.saturating_sub(self.begun_ns));
         let due = u64::try_from(gone * u128::from(self.rate) / 1_000_000_000).unwrap_or(u64::MAX);
-        // No more than of a second are made up for.
+        // After a delay, at most the connections of one second are made up for.
         self.opened = self.opened.max(due.saturating_sub(u64::from(self.rate)));
         while self.opened < due {
             self.opened += 1;

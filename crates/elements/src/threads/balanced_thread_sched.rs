@@ -7,8 +7,8 @@
 //! None.
 //!
 //! ## Description
-//! Spreads tasks over threads by their cost. A router runs all its tasks on one thread here, so the
-//! element has no effect.
+//! In Click it spreads tasks over threads by their cost. A router of Europa runs all its tasks on
+//! one thread, so the element has no effect.
 //!
 //! ## Arguments
 //! - INTERVAL: milliseconds between two decisions, default 1000.

@@ -8,7 +8,7 @@
 //!
 //! ## Description
 //! Passes packets of each input to the output of the same number. In Click it lets one thread at a
-//! time use the paths behind it; here a router has only one thread.
+//! time use the paths behind it; a router of Europa has only one thread.
 //!
 //! ## Arguments
 //! - LOCK: name of the lock; accepted.

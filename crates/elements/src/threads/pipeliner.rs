@@ -7,8 +7,8 @@
 //! At least one push input, one push output.
 //!
 //! ## Description
-//! Holds pushed packets until its own task pushes them on, a batch in a turn: elements behind it
-//! run in another turn than those in front of it. Packets that find no room are dropped.
+//! Holds pushed packets until its own task pushes them on, a batch in a turn. So the elements
+//! behind it run in another turn than those in front of it. Packets that find no room are dropped.
 //!
 //! ## Arguments
 //! - CAPACITY, SIZE (keywords): most packets, default 1024.

@@ -7,12 +7,13 @@
 //! None.
 //!
 //! ## Description
-//! Gives the tasks of elements to threads; `home_thread` of an element names the thread. A router
-//! runs all its tasks on one thread here, so that this changes neither their order nor their share.
+//! In Click it assigns the tasks of elements to threads. A router of Europa runs all its tasks on
+//! one thread, so this changes neither their order nor their share; `home_thread` of an element
+//! shows the thread.
 //!
 //! ## Arguments
 //! - ELEMENT THREAD: an element or a compound element, and the number of a thread. `NODE/THREAD`
-//!   names a thread of a memory node; only the thread counts. -1 leaves the task where it is.
+//!   names a thread of a memory node; only the thread is used. -1 leaves the task where it is.
 //!
 //! ## Handlers
 //! None.

@@ -7,7 +7,7 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Adds TIME to each packet's time, unless that is 0.
+//! Adds TIME to each packet's time, unless the packet's time is 0.
 //!
 //! ## Arguments
 //! - TIME: seconds, may be negative.

@@ -7,15 +7,15 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Sets each packet's time, unless it is 0, to a difference of times.
+//! Replaces each packet's time, unless it is 0, by a difference of times.
 //!
 //! ## Arguments
-//! - TYPE (keyword): `RANGE` (default): since the first packet; `NOW`: until now; `FIRST`: since
-//!   the time of the first packet of its set.
+//! - TYPE (keyword): `RANGE` (default): time since the first packet; `NOW`: time until now;
+//!   `FIRST`: time since the first packet of its set.
 //!
 //! ## Handlers
 //! - `first` (read): time of the first packet, for RANGE.
-//! - `reset` (write): takes the next packet for the first.
+//! - `reset` (write): the next packet becomes the first.
 //!
 //! ## See also
 //! `SetTimestamp`, `AdjustTimestamp`

@@ -20,7 +20,7 @@
 //!
 //! ## Handlers
 //! - `start`, `end`, `interval` (read, write): the bounds, once they are known.
-//! - `extend_interval` (write): moves the end by so many seconds.
+//! - `extend_interval` (write): moves the end by this many seconds.
 //!
 //! ## See also
 //! `TimeRange`, `SetTimestamp`
@@ -52,7 +52,7 @@ pub(crate) struct TimeFilter {
     begun: Time,
     stop: bool,
     end_call: Option<HandlerCall>,
-    /// Whether it has reported that the end was reached.
+    /// Whether the element has reported that the end was reached.
     told: bool,
 }
 
@@ -103,7 +103,7 @@ impl TimeFilter {
             if let Some(call) = &self.end_call {
                 call.write_with("t", &time.to_string(), context);
             }
-            // A write of the handler to this element counts at once.
+            // If the handler's value was written to this element, it applies at once.
             for (handler, value) in context.take_writes() {
                 if let Err(error) = self.write(&handler, &value, context) {
                     context.log(&format!("{}: {error}", context.name()));
@@ -117,7 +117,7 @@ impl TimeFilter {
     }
 }
 
-/// The bound that is given; at most one may be.
+/// The bound that is given; an error if there are several.
 fn one<const N: usize>(bounds: [Option<Bound>; N]) -> Result<Bound, ConfigError> {
     let mut given = bounds.into_iter().flatten();
     match (given.next(), given.next()) {

@@ -7,7 +7,7 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Notes the first and the last time of packets.
+//! Records the first and the last time of packets.
 //!
 //! ## Arguments
 //! None.

@@ -14,7 +14,7 @@
 //!
 //! ## Handlers
 //! - `count` (read): packets.
-//! - `time`, `average_time`, `min`, `max` (read): sum, mean, least and most of the times, in
+//! - `time`, `average_time`, `min`, `max` (read): sum, mean, minimum and maximum of the ages, in
 //!   seconds.
 //! - `reset_counts` (write): starts again.
 //!
@@ -45,7 +45,7 @@ impl Element for TimestampAccum {
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         let now_ns = context.wall_ns();
         for packet in batch.iter() {
-            // The clock may have been set back meanwhile.
+            // The clock may have been set back since.
             let age_ns = now_ns.wrapping_sub(packet.timestamp_ns()).cast_signed();
             let first = self.count == 0;
             self.least_ns = if first { age_ns } else { self.least_ns.min(age_ns) };

@@ -4,8 +4,8 @@
 //! `DecMPLSTTL`
 //!
 //! ## Ports
-//! One input; output 0 gets the packets, output 1, if connected, those whose time to live has
-//! expired.
+//! One input; output 0 gets the packets; output 1, if connected, gets packets whose time to live
+//! has expired.
 //!
 //! ## Description
 //! Subtracts one from the time to live of the MPLS label that a packet begins with. Packets with a

@@ -4,13 +4,13 @@
 //! `GREDecap([KEY, PROTOCOL])`
 //!
 //! ## Ports
-//! One input; output 0 gets the inner packets, output 1, if connected, packets that do not fit, as
-//! they came.
+//! One input; output 0 gets the inner packets; output 1, if connected, gets the packets that do not
+//! fit, unchanged.
 //!
 //! ## Description
-//! Takes the GRE header (RFC 2784, RFC 2890) off packets that begin with one, as behind
+//! Removes the GRE header (RFC 2784, RFC 2890) of packets that begin with one, as after
 //! `StripIPHeader`. Packets with another version, a source route, a wrong checksum, another key or
-//! another protocol do not fit. Sequence numbers are not looked at.
+//! another protocol do not fit. Sequence numbers are ignored.
 //!
 //! ## Arguments
 //! - KEY (keyword): the key that packets must have; default any or none.
@@ -49,7 +49,7 @@ impl GREDecap {
         }
         let mut length = 4;
         if flags & gre::CHECKSUM != 0 {
-            // Over all of it, the sum shows no mistake.
+            // A valid checksum makes the sum over all bytes zero.
             if checksum::checksum(data) != 0 {
                 return None;
             }

@@ -4,11 +4,11 @@
 //! `MPLSDecap([LABEL])`
 //!
 //! ## Ports
-//! One input. Output 0 gets packets whose last label is off; output 1, if connected, those that
-//! have more labels, otherwise they leave by output 0 too.
+//! One input. Output 0 gets packets whose last label was removed. Output 1, if connected, gets
+//! packets with more labels; otherwise these leave by output 0 too.
 //!
 //! ## Description
-//! Takes the first entry off the MPLS label stack (RFC 3032) that a packet begins with. Packets
+//! Removes the first entry of the MPLS label stack (RFC 3032) that a packet begins with. Packets
 //! that are too short, or have another label than LABEL, are dropped.
 //!
 //! ## Arguments

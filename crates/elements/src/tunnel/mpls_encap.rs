@@ -15,7 +15,8 @@
 //! - TC (keyword): traffic class, 0 to 7, default 0.
 //! - TTL (keyword): time to live, default 64; 0 takes that of the IPv4 or IPv6 header, or of the
 //!   label, that the packet begins with.
-//! - BOTTOM (keyword): whether the packet begins without a label; default true.
+//! - BOTTOM (keyword): whether the packet begins without a label, so that this label is the last;
+//!   default true.
 //!
 //! ## Handlers
 //! - `label` (read, write): see LABEL.

@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Gives the first entry of the MPLS label stack that a packet begins with another label, as a
-//! label switching router does. Traffic class and time to live stay.
+//! Replaces the first label of the MPLS label stack that a packet begins with, as a label switching
+//! router does. Traffic class and time to live stay.
 //!
 //! ## Arguments
 //! - LABEL: 20 bits.

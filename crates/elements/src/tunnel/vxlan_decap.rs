@@ -4,13 +4,13 @@
 //! `VXLANDecap([VNI])`
 //!
 //! ## Ports
-//! One input; output 0 gets the frames that were inside, output 1, if connected, packets that do
-//! not fit, as they came.
+//! One input; output 0 gets the inner frames; output 1, if connected, gets the packets that do not
+//! fit, unchanged.
 //!
 //! ## Description
-//! Takes the VXLAN header (RFC 7348) off packets that begin with one, as behind `StripIPHeader` and
-//! `Strip(8)`, and sets the place of the Ethernet header. Packets that do not say that they have a
-//! network number, or have another one, do not fit.
+//! Removes the VXLAN header (RFC 7348) of packets that begin with one, as after `StripIPHeader` and
+//! `Strip(8)`, and sets the link header annotation. Packets without a network number, or with
+//! another one, do not fit.
 //!
 //! ## Arguments
 //! - VNI: the network; default any.
@@ -25,7 +25,7 @@ use super::bounded;
 use crate::prelude::*;
 use crate::shared::fields::be32;
 
-/// Takes VXLAN headers off packets.
+/// Removes VXLAN headers of packets.
 #[derive(Default)]
 pub(crate) struct VXLANDecap {
     network: Option<u32>,

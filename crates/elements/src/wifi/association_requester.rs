@@ -7,13 +7,14 @@
 //! One push input, one push output.
 //!
 //! ## Description
-//! Asks, when told to, the access point of WIRELESS_INFO to take the station into its IEEE 802.11
-//! network. The answers, and the news that it is out again, come to the input.
+//! Sends a request to the access point of WIRELESS_INFO, when a handler is written, to admit the
+//! station to its IEEE 802.11 network. The answers, and notices that the station was removed, come
+//! to the input.
 //!
 //! ## Arguments
 //! All keywords.
 //! - ETH: Ethernet address of the station.
-//! - RT: name of an `AvailableRates`, which also learns the access point's.
+//! - RT: name of an `AvailableRates`, which also learns the access point's rates.
 //! - WIRELESS_INFO: name of a `WirelessInfo`.
 //! - DEBUG: log the answers, default false.
 //!

@@ -7,12 +7,12 @@
 //! One push input, one push output.
 //!
 //! ## Description
-//! Takes stations that ask for it into the IEEE 802.11 network of an access point. Requests for
+//! Admits stations that request it to the IEEE 802.11 network of an access point. Requests for
 //! other networks are dropped.
 //!
 //! ## Arguments
 //! All keywords.
-//! - RT: name of an `AvailableRates`: the access point's rates.
+//! - RT: name of an `AvailableRates`, which holds the access point's rates.
 //! - WIRELESS_INFO: name of a `WirelessInfo`.
 //! - DEBUG: log each admitted station, default false.
 //!
@@ -67,7 +67,7 @@ impl AssociationResponder {
         );
         say(context, CLASS, &text);
         let number = 0xc000 | self.number;
-        // Section 9.4.1.8: 1 to 2007, which Click does not heed.
+        // Section 9.4.1.8 allows 1 to 2007; Click ignores this.
         self.number = (self.number + 1) & 0x3fff;
         if self.debug {
             say(context, CLASS, &format!("association {from} associd {number}"));

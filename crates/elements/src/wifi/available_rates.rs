@@ -10,12 +10,12 @@
 //! Holds the bit rates that stations of an IEEE 802.11 network support, for the elements that name
 //! it as their RT. The unit of rates is 500 kb/s: 2, 4, 11 and 22 are those of 802.11b.
 //!
-//! It holds at most 4096 stations; a further one removes all stations that were learned from
+//! It holds at most 4096 stations. One more station removes all stations that were learned from
 //! frames.
 //!
 //! ## Arguments
-//! - DEFAULT RATE...: rates of unknown stations. Others' rates count only as far as these have them
-//!   too.
+//! - DEFAULT RATE...: rates of unknown stations. Rates of other stations count only if they are
+//!   among these.
 //! - ETH RATE...: rates of the station with this Ethernet address.
 //!
 //! ## Handlers
@@ -57,7 +57,7 @@ impl Rates {
         }
     }
 
-    /// Notes the rates received from a station.
+    /// Records the rates received from a station.
     pub(super) fn learn(&mut self, station: MacAddr, mut rates: Vec<u8>) {
         if station == MacAddr::ZERO {
             return;

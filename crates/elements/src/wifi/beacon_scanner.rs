@@ -10,13 +10,13 @@
 //! Records the IEEE 802.11 networks that announce themselves in beacons and probe responses. All
 //! frames pass.
 //!
-//! It keeps at most 4096 networks; a further one clears the table.
+//! It keeps at most 4096 networks. One more network clears the table.
 //!
 //! ## Arguments
 //! All keywords.
 //! - RT: name of an `AvailableRates`, which learns the rates of each access point.
-//! - WIRELESS_INFO: name of a `WirelessInfo`: note networks on its channel only; all if that is
-//!   0, none if it is less.
+//! - WIRELESS_INFO: name of a `WirelessInfo`: record only networks on its channel; if the channel
+//!   is 0, all networks; if it is negative, none.
 //! - DEBUG: accepted as in Click, without effect.
 //!
 //! ## Handlers
@@ -82,7 +82,7 @@ impl BeaconScanner {
             self.heard.clear();
         }
         self.rates.with(|rates| rates.learn(bssid, plain(&beacon.rates)));
-        // A network that hides its name keeps the one it was heard by.
+        // A network that hides its name keeps the name of an earlier frame.
         if let Some(known) = self.heard.get(&bssid.0).filter(|_| beacon.ssid.is_empty()) {
             beacon.ssid.clone_from(&known.beacon.ssid);
         }

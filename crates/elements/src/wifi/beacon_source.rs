@@ -7,13 +7,13 @@
 //! One push input, one push output.
 //!
 //! ## Description
-//! Sends the beacons of an access point's IEEE 802.11 network, and answers stations that ask
-//! for it or for any: their requests come to the input.
+//! Sends the beacons of an access point's IEEE 802.11 network. It also answers stations that search
+//! for this network or for any: their requests come to the input.
 //!
 //! ## Arguments
 //! All keywords.
 //! - WIRELESS_INFO: name of a `WirelessInfo`, which also has the interval of beacons.
-//! - RT: name of an `AvailableRates`: the access point's rates.
+//! - RT: name of an `AvailableRates`, which holds the access point's rates.
 //! - DEBUG: log each request, default false.
 //!
 //! ## Handlers
@@ -55,7 +55,7 @@ impl BeaconSource {
     fn tell(&self, subtype: u8, destination: MacAddr, context: &mut Context<'_>) {
         let (made, channel, bssid) = self.network.with(|network| {
             let made = Made::new(subtype, destination, network.bssid, network.bssid)
-                // The time, which the driver knows.
+                // The time, which the driver sets.
                 .bytes(&[0; 8])
                 .number(network.interval_ms as u16)
                 .number(ESS)
@@ -65,7 +65,7 @@ impl BeaconSource {
         let rates = self.rates.with(|rates| with_basic(rates.of(bssid), false));
         made.rates(&rates)
             .element(element::CHANNEL, &[channel])
-            // Nothing waits for stations that sleep.
+            // No frames wait for sleeping stations.
             .element(element::TRAFFIC_MAP, &[0, 1, 0, 0])
             .more_rates(&rates)
             .send(context);

@@ -13,7 +13,7 @@
 //! ## Arguments
 //! All keywords.
 //! - WIRELESS_INFO: name of a `WirelessInfo`.
-//! - TRACK: over how many beacons to measure, 1 to 10000, default 10.
+//! - TRACK: number of beacons over which to measure, 1 to 10000, default 10.
 //! - DEBUG: accepted as in Click, without effect.
 //!
 //! ## Handlers
@@ -57,7 +57,7 @@ impl BeaconTracker {
     fn trim(&mut self, now_ns: u64) {
         let since_ns = now_ns.saturating_sub(self.window_ns());
         while self.beacons.front().is_some_and(|first| *first < since_ns)
-            // Other stations may send them too.
+            // Other stations may send beacons of this network too.
             || self.beacons.len() > self.track.saturating_mul(2)
         {
             self.beacons.pop_front();

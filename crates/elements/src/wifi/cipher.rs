@@ -1,4 +1,4 @@
-//! The cipher of WEP, which protects nothing, but old networks have it.
+//! The cipher of WEP, which is broken, but which old networks use.
 
 use crate::prelude::*;
 
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn as_the_cipher_is_known() {
-        // A key: all its bytes stand before those that packets do not carry.
+        // The start of a key only: packets carry the rest.
         let mut data = *b"Plaintext";
         Cipher::new(*b"Key", b"").apply(&mut data);
         assert_eq!(data, [0xbb, 0xf3, 0x16, 0xe8, 0xd9, 0x40, 0xaf, 0x0a, 0xd3]);

@@ -1,4 +1,5 @@
-//! A radio's reports and orders for a frame: annotations, and a header of drivers for Click.
+//! Annotations with a radio's reports and orders for a frame, and the header in which Click's
+//! drivers carry them.
 
 use europa_engine::Packet;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -11,16 +12,16 @@ const MAGIC: u32 = 0x0749_2001;
 pub(super) const SENT: u32 = 1;
 /// No acknowledgement arrived.
 pub(super) const FAILED: u32 = 1 << 1;
-/// It was sent at another rate than the first.
+/// The frame was sent at another rate than the first.
 pub(super) const OTHER_RATE: u32 = 1 << 2;
 /// It was received damaged.
 pub(super) const DAMAGED: u32 = 1 << 3;
-/// It is the first of several parts.
+/// The frame is the first of several parts.
 pub(super) const MORE: u32 = 1 << 4;
 /// The frame needs no acknowledgement.
 pub(super) const NO_ACKNOWLEDGEMENT: u32 = 1 << 9;
 
-/// In the byte order of this machine, as drivers have it.
+/// The header, in the byte order of this machine, as drivers write it.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(super) struct Extra {
@@ -31,7 +32,7 @@ pub(super) struct Extra {
     pub(super) power: u8,
     /// Whether the header is filled up to 32 bits.
     pub(super) padded: u8,
-    /// In 500 kb/s: to be tried one after the other.
+    /// Rates in units of 500 kb/s, tried one after the other.
     pub(super) rates: [u8; 4],
     /// Number of tries at each rate.
     pub(super) tries: [u8; 4],
@@ -57,7 +58,7 @@ impl Extra {
         length: 0,
     };
 
-    /// The annotations of a packet, whether or not they are these.
+    /// The values in a packet's annotations, whether or not an element has written them.
     pub(super) fn of(packet: &Packet) -> Extra {
         let bytes: [u8; Extra::BYTES] = packet.annotation(PLACE);
         zerocopy::transmute!(bytes)
@@ -69,12 +70,12 @@ impl Extra {
         Some(zerocopy::transmute!(bytes)).filter(Extra::is_marked)
     }
 
-    /// Whether an element has written it.
+    /// Whether an element has written these annotations.
     pub(super) fn is_marked(&self) -> bool {
         self.magic == MAGIC
     }
 
-    /// The same, after an element has written it.
+    /// The same values, marked as written by an element.
     pub(super) fn marked(self) -> Extra {
         Extra { magic: MAGIC, ..self }
     }
@@ -87,7 +88,7 @@ impl Extra {
         zerocopy::transmute!(self)
     }
 
-    /// Writes it to the annotations of a packet.
+    /// Writes the values to the annotations of a packet.
     pub(super) fn store(self, packet: &mut Packet) {
         packet.set_annotation(PLACE, self.bytes());
     }

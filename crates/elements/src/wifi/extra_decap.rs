@@ -7,9 +7,9 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Removes the 24 bytes that drivers made for Click put before an IEEE 802.11 frame, and notes
-//! their contents: signal, noise, rate, whether it is an own frame that was sent. Frames without
-//! these bytes pass unchanged.
+//! Removes the 24 bytes that drivers made for Click put before an IEEE 802.11 frame. It records
+//! their contents as annotations: signal, noise, rate, whether this host sent the frame. Frames
+//! without these bytes pass unchanged.
 //!
 //! ## Arguments
 //! - DEBUG (keyword): accepted as in Click, without effect.

@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Puts the notes for the radio (rates, power, tries) before each IEEE 802.11 frame: the 24 bytes
-//! that drivers made for Click read.
+//! Puts the annotations for the radio (rates, power, tries) before each IEEE 802.11 frame: the 24
+//! bytes that drivers made for Click read.
 //!
 //! ## Arguments
 //! - DEBUG (keyword): accepted as in Click, without effect.

@@ -7,7 +7,7 @@
 //! One input, one to three outputs; output 0 push or pull, others push.
 //!
 //! ## Description
-//! Takes out frames that the radio marked as damaged: they leave by output 1 if the element has
+//! Removes frames that the radio marked as damaged: they leave by output 1 if the element has
 //! exactly two outputs, otherwise they are dropped.
 //!
 //! ## Arguments

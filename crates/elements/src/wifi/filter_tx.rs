@@ -7,8 +7,8 @@
 //! One input, one or two outputs; output 0 push or pull, output 1 push.
 //!
 //! ## Description
-//! Takes out own frames, which the driver returns after sending: they leave by output 1, or are
-//! dropped if it is not connected.
+//! Removes frames that this host has sent and the driver has returned: they leave by output 1, or
+//! are dropped if it is not connected.
 //!
 //! ## Arguments
 //! None.

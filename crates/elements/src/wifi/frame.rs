@@ -113,7 +113,8 @@ impl Header {
         self.0[22] & 15
     }
 
-    /// Which address is whose (section 9.3.2.1); between access points, as Click reads it.
+    /// Sender, receiver and network, by the direction of the frame (section 9.3.2.1); between
+    /// access points, as Click reads them.
     pub(super) fn ends(self) -> Ends {
         let [one, two, three] = [1, 2, 3].map(|number| self.address(number));
         match self.direction() {
@@ -133,7 +134,7 @@ pub(super) fn field(data: &[u8], at: usize) -> Option<u16> {
 pub(super) fn find(data: &[u8], from: usize, number: u8) -> Option<&[u8]> {
     let mut rest = data.get(from..)?;
     let mut found = None;
-    // Elements that come twice: the last counts, as in Click.
+    // If an element comes twice, the last one is used, as in Click.
     while let [id, length, after @ ..] = rest {
         let (body, next) = after.split_at_checked(usize::from(*length)).unwrap_or((after, &[]));
         if *id == number {
@@ -178,7 +179,7 @@ impl Beacon {
     }
 }
 
-/// Rates without the mark of basic ones.
+/// Rates without the mark of basic rates.
 pub(super) fn plain(rates: &[u8]) -> Vec<u8> {
     rates.iter().map(|rate| rate & !BASIC).collect()
 }
@@ -198,7 +199,7 @@ pub(super) fn capabilities(bits: u16) -> String {
     names.map(|(_, name)| *name).collect::<Vec<_>>().join(" ")
 }
 
-/// Capabilities and rates as lists of networks have them.
+/// Capabilities and rates in the form of lists of networks.
 pub(super) fn abilities(capability: u16, rates: &[u8]) -> String {
     let spaced = |text: String| if text.is_empty() { text } else { text + " " };
     let (basic, others) = split_rates(rates);

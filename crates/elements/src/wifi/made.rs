@@ -54,7 +54,7 @@ impl Made {
         }
     }
 
-    /// Sends it by output 0; drops it if there is no room.
+    /// Sends the frame by output 0; drops it if there is no room.
     pub(super) fn send(self, context: &mut Context<'_>) {
         let packet = context.arena().packet(&self.0);
         if let Some(packet) = packet {
@@ -63,7 +63,7 @@ impl Made {
     }
 }
 
-/// Rates in the form of frames: 1 Mb/s is basic, and 6 Mb/s if `high`, as at 5 GHz.
+/// Rates in the form of frames. 1 Mb/s is marked as basic; if `high`, as at 5 GHz, 6 Mb/s is.
 pub(super) fn with_basic(rates: &[u8], high: bool) -> Vec<u8> {
     let basic = |rate: u8| rate == 2 || rate == 12 && high;
     rates.iter().map(|rate| if basic(*rate) { rate | BASIC } else { *rate }).collect()

@@ -1,5 +1,4 @@
-//! IEEE 802.11.
-//! frames by which stations and access points find each other.
+//! IEEE 802.11: frames by which stations and access points find each other.
 
 pub(crate) mod association_requester;
 pub(crate) mod association_responder;

@@ -7,8 +7,9 @@
 //! One push input, one push output.
 //!
 //! ## Description
-//! Asks, when told to, the access point of WIRELESS_INFO to know the station (open
-//! authentication, the first step into an IEEE 802.11 network). The answers come to the input.
+//! Sends a request to the access point of WIRELESS_INFO, when a handler is written, to authenticate
+//! the station (open authentication, the first step into an IEEE 802.11 network). The answers come
+//! to the input.
 //!
 //! ## Arguments
 //! All keywords.

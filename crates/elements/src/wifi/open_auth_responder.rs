@@ -7,7 +7,8 @@
 //! One push input, one push output.
 //!
 //! ## Description
-//! Answers stations that ask an access point to know them (open authentication): all are accepted.
+//! Answers stations that request authentication from an access point (open authentication): all are
+//! accepted.
 //!
 //! ## Arguments
 //! All keywords.

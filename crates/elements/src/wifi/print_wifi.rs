@@ -12,7 +12,7 @@
 //!
 //! ## Arguments
 //! - LABEL: stands before each line.
-//! - TIMESTAMP (keyword): whether the frame's time stands there too, default false.
+//! - TIMESTAMP (keyword): whether the line contains the frame's time, default false.
 //!
 //! ## Handlers
 //! None.
@@ -47,7 +47,7 @@ fn name(names: &[(u16, &str)], number: u16, other: &str) -> String {
     known.map_or_else(|| format!("unknown {other} {number}"), |(_, name)| (*name).to_owned())
 }
 
-/// Why a station leaves (section 9.4.1.7).
+/// Reasons why a station leaves (section 9.4.1.7).
 const REASONS: [(u16, &str); 9] = [
     (1, "unspecified"),
     (2, "auth_expire"),
@@ -83,7 +83,7 @@ fn rates(data: &[u8], from: usize) -> String {
     format!("({{{basic}}} {others})")
 }
 
-/// The words on a network in beacons.
+/// The part of the line that describes the network of a beacon.
 fn beacon(data: &[u8]) -> String {
     let Some(beacon) = Beacon::of(data) else { return String::new() };
     let bssid = Header::of_any(data).address(3).dashed();

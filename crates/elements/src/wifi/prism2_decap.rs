@@ -7,9 +7,9 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Removes the 144 bytes that drivers of Prism cards put before an IEEE 802.11 frame, and notes
-//! their contents: signal, noise, rate, whether it is an own frame. Frames without these bytes
-//! pass unchanged.
+//! Removes the 144 bytes that drivers of Prism cards put before an IEEE 802.11 frame. It records
+//! their contents as annotations: signal, noise, rate, whether this host sent the frame. Frames
+//! without these bytes pass unchanged.
 //!
 //! ## Arguments
 //! - DEBUG (keyword): accepted as in Click, without effect.
@@ -25,10 +25,10 @@ use super::extra::SENT;
 use crate::prelude::*;
 use crate::shared::fields::bytes;
 
-/// Number of the message that the header is.
+/// The message type of this header.
 const FRAME: u32 = 0x44;
 const HEADER: usize = 144;
-/// Where the values of these items are, behind message, device name and each item's own header.
+/// Offsets of the values of these items, behind message, device name and each item's own header.
 const SIGNAL: usize = 68;
 const NOISE: usize = 104;
 const RATE: usize = 116;
@@ -55,7 +55,7 @@ fn strip(packet: &mut Packet) -> Option<()> {
         return None;
     }
     let mut extra = Extra::of(packet);
-    // The fields have 32 bits, the notes eight.
+    // The fields have 32 bits, the annotations eight.
     let low = |at| number(data, at).map(|value| value as u8);
     (extra.signal, extra.noise) = (low(SIGNAL)?, low(NOISE)?);
     extra.rates[0] = low(RATE)?;

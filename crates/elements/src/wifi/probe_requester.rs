@@ -7,13 +7,13 @@
 //! One push output.
 //!
 //! ## Description
-//! Asks, when told to, which IEEE 802.11 networks there are: all of them, or the one of
-//! WIRELESS_INFO if it has a name.
+//! Sends a request, when a handler is written, to find IEEE 802.11 networks: all of them, or the
+//! one of WIRELESS_INFO if it has a name.
 //!
 //! ## Arguments
 //! All keywords.
 //! - ETH: Ethernet address of the station.
-//! - RT: name of an `AvailableRates`: the rates that the station knows.
+//! - RT: name of an `AvailableRates`, which holds the rates that the station supports.
 //! - WIRELESS_INFO: name of a `WirelessInfo`.
 //! - DEBUG: accepted as in Click, without effect.
 //!

@@ -5,23 +5,23 @@
 //!
 //! ## Ports
 //! Two inputs, up to two outputs. Input 0, push or pull: frames to send, which leave by output 0.
-//! Input 1, push: own frames that the driver gave back when they were sent, which leave by
+//! Input 1, push: frames of this host that the driver has returned after sending, which leave by
 //! output 1.
 //!
 //! ## Description
-//! Notes a sending rate for each frame: the one at which frames to the same station took the least
-//! time lately. Every tenth frame gets another one that might be faster. Frames for groups go at
-//! the first rate.
+//! Chooses a sending rate for each frame: the rate at which frames to the same station took the
+//! least time lately. Every tenth frame gets another rate that might be faster. Frames to groups
+//! get the first rate.
 //!
-//! It keeps at most 4096 stations; a further one clears the table.
+//! It keeps at most 4096 stations. One more station clears the table.
 //!
 //! ## Arguments
 //! All keywords.
 //! - RT: name of an `AvailableRates`.
 //! - WINDOW: milliseconds for which a result counts.
 //! - OFFSET: where the station's address is in the frame, default 0.
-//! - THRESHOLD: shorter frames that were lost do not count, default 0.
-//! - ACTIVE: whether to note rates, default true.
+//! - THRESHOLD: lost frames that are shorter than this do not count, default 0.
+//! - ACTIVE: whether to choose rates, default true.
 //! - DEBUG: log the result of each frame, default false.
 //!
 //! ## Handlers
@@ -148,7 +148,8 @@ impl Station {
         self.outcomes.push_back(Outcome { at_ns, index, success, tries, time_us });
     }
 
-    /// The fastest rate; while nothing has arrived, the highest that was not lost three times.
+    /// The fastest rate. While no frame has arrived, the highest rate at which fewer than three
+    /// frames were lost.
     fn best(&self) -> Tally {
         let known = self.tallies.iter().filter_map(|tally| Some((tally.average()?, tally)));
         let hopeful = || self.tallies.iter().rev().find(|tally| tally.fail < 3);
@@ -219,7 +220,7 @@ impl ProbeTXRate {
             *station = self.rates.with(|rates| Station::new(rates.of(MacAddr(address))));
         }
         if station.tallies.is_empty() {
-            // No rate is known: that of `SetTXRate` stays.
+            // No rate is known: the rate from `SetTXRate` stays.
             return;
         }
         station.trim(now_ns.saturating_sub(self.window_ns));

@@ -7,9 +7,9 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Takes off the radiotap header before an IEEE 802.11 frame, as monitor interfaces give it, and
-//! the frame's checksum if the header says that it is there. Its signal, noise, rate, damage and
-//! retries are noted. Packets that have no good header pass as they are.
+//! Removes the radiotap header before an IEEE 802.11 frame, as monitor interfaces deliver it. It
+//! also removes the frame's checksum if the header announces one. It records signal, noise, rate,
+//! damage and retries as annotations. Packets without a valid header pass unchanged.
 //!
 //! ## Arguments
 //! - DEBUG (keyword): accepted as in Click, without effect.
@@ -69,7 +69,7 @@ fn read(data: &[u8]) -> Option<(Extra, usize, usize)> {
         return None;
     }
     let word = |number: usize| bytes(header, 4 + number * 4).map(u32::from_le_bytes);
-    // Each word of bits says whether there is another; the first describes the fields.
+    // A bit of each word says whether another word follows. The first word describes the fields.
     let words = (0..).map_while(word).position(|word| word >> 31 == 0)? + 1;
     let present = word(0)?;
     let (mut extra, mut at, mut taken) = (Extra::EMPTY, 4 + words * 4, 0);

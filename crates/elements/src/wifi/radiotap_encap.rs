@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Puts a radiotap header before each IEEE 802.11 frame, with the notes for the radio: rate, power,
-//! whether to wait for an acknowledgement, tries. Monitor interfaces of Linux want it.
+//! Puts a radiotap header before each IEEE 802.11 frame, with the annotations for the radio: rate,
+//! power, whether to wait for an acknowledgement, tries. Monitor interfaces of Linux require it.
 //!
 //! ## Arguments
 //! - DEBUG (keyword): accepted as in Click, without effect.
@@ -25,7 +25,7 @@ use super::extra::NO_ACKNOWLEDGEMENT;
 use crate::prelude::*;
 use crate::shared::fields::{grow_front, set};
 
-/// With an unused byte at the end, as Click's.
+/// With an unused byte at the end, as in Click.
 const HEADER: usize = 14;
 /// Bits of rate, power, flags and retries.
 const PRESENT: u32 = 1 << 2 | 1 << 10 | 1 << 15 | 1 << 17;

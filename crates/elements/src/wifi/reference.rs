@@ -45,7 +45,7 @@ impl<E: Shared> Reference<E> {
         Ok(Reference { keyword, name, what: Rc::default() })
     }
 
-    /// Finds the element: to be called when the router is initialised.
+    /// Finds the element; call it when the router is initialised.
     pub(super) fn connect(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
         let Some(name) = &self.name else { return Ok(()) };
         let index = context.find(name);

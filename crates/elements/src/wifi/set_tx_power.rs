@@ -7,7 +7,7 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Notes with which power the radio is to send each frame.
+//! Sets the annotation for the power with which the radio sends each frame.
 //!
 //! ## Arguments
 //! - POWER: 0, the default, to 63.

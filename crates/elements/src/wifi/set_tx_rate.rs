@@ -7,13 +7,14 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Notes at which rate the radio is to send each frame, and how often it may try.
+//! Sets the annotations for the rate at which the radio sends each frame, and for how often it may
+//! try.
 //!
 //! ## Arguments
-//! - RATE: in 500 kb/s; 0, the default, stands for 2, which is 1 Mb/s.
+//! - RATE: in units of 500 kb/s; 0, the default, stands for 2, which is 1 Mb/s.
 //! - TRIES (keyword): default 12.
-//! - ETHTYPE (keyword): only frames of this Ethernet type; default 0, all.
-//! - OFFSET (keyword): where their Ethernet header is, default 0.
+//! - ETHTYPE (keyword): handle only frames of this Ethernet type; default 0: all.
+//! - OFFSET (keyword): offset of their Ethernet header, default 0.
 //!
 //! ## Handlers
 //! - `rate`, `tries` (read, write): see the arguments.

@@ -1,4 +1,4 @@
-//! Elements that work together: a station finds an access point and is taken in.
+//! Elements that work together: a station finds an access point and is admitted.
 
 use europa_engine::{Arena, Graph, NoDevices, Packet, Router};
 
@@ -8,7 +8,7 @@ use crate::testing::{Bench, part};
 const STATION: &str = "2:0:0:0:0:1";
 const POINT: &str = "2:0:0:0:0:2";
 
-/// An element between "source0" and "sink", with a network and rates to name.
+/// An element between "source0" and "sink", with a network and rates that its arguments may name.
 struct Laboratory {
     router: Router,
     arena: Arena,
@@ -100,7 +100,7 @@ fn a_station_finds_an_access_point() {
     source.now_ns = 100_000_000;
     let beacon = source.run().remove(0).data().to_vec();
     assert_eq!((beacon[0], &beacon[4..10]), (0x80, &[0xff; 6][..]));
-    // Another network's name is not answered, no name is.
+    // A request with another network's name gets no answer; a request without a name does.
     let mut other = request.clone();
     other[26] = b'E';
     assert_eq!(source.push(&other), Vec::<Vec<u8>>::new());
@@ -265,7 +265,7 @@ fn what_a_radio_says_is_noted() {
     let mut filter = Bench::new("FilterPhyErr", &[]);
     assert_eq!(filter.push_packets(0, vec![packet]).len(), 0);
     assert_eq!(filter.router.read("e.drops", ""), Ok("1".into()));
-    // Versions and lengths that are not right.
+    // Headers with a wrong version or length.
     for (at, value) in [(0, 1), (2, 12), (2, 200), (7, 0x80)] {
         let mut bad = frame.clone();
         bad[at] = value;
@@ -340,7 +340,7 @@ fn rates_are_noted_by_what_came_of_frames() {
     assert_eq!(Extra::of(&send(0, to(0xff))).rates[0], 2);
     send(0, to(2));
     for _ in 0..3 {
-        // Every one is lost at the highest rate: the next is tried.
+        // Every frame at the highest rate is lost: the element tries the next rate.
         let mut lost = to(2);
         let mut extra = Extra::EMPTY;
         (extra.flags, extra.rates[0]) = (super::extra::FAILED, 22);

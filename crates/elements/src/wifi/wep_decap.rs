@@ -8,7 +8,7 @@
 //!
 //! ## Description
 //! Decrypts IEEE 802.11 frames that are encrypted by WEP with the key of this number. All others
-//! pass as they are, and so does a frame whose checksum is wrong, still marked as encrypted:
+//! pass unchanged. A frame with a wrong checksum also passes, still marked as encrypted:
 //! `WifiDecap` drops it.
 //!
 //! ## Arguments
@@ -43,7 +43,7 @@ impl Class for WepDecap {
 }
 
 impl WepDecap {
-    /// Whether the frame was encrypted with this key and is whole.
+    /// Whether the frame was encrypted with this key and is intact.
     fn decrypt(&mut self, packet: &mut Packet) -> Option<()> {
         let mut header = Header::of(packet.data()).filter(|header| header.has(PROTECTED))?;
         let [a, b, c, number] = bytes(packet.data(), Header::BYTES)?;

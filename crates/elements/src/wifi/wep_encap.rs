@@ -8,8 +8,8 @@
 //!
 //! ## Description
 //! If ACTIVE, encrypts IEEE 802.11 data and authentication frames by WEP, each with a random
-//! initialisation vector. Other frames pass as they are. WEP keeps nothing secret: it is for
-//! networks that have nothing else.
+//! initialisation vector. Other frames pass unchanged. WEP is not secure: use it only for networks
+//! that support nothing else.
 //!
 //! ## Arguments
 //! - KEY: up to 16 bytes.

@@ -13,7 +13,7 @@
 //! ## Arguments
 //! All keywords.
 //! - STRICT: drop frames that hold no Ethernet type (another LLC header), default false.
-//! - ETHER: whether to put an Ethernet header in the place of the removed ones, default true.
+//! - ETHER: whether to replace the removed headers by an Ethernet header, default true.
 //! - DEBUG: log the addresses of each frame, default false.
 //!
 //! ## Handlers

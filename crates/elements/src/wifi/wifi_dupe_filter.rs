@@ -8,10 +8,10 @@
 //!
 //! ## Description
 //! Drops duplicates of IEEE 802.11 frames: repeated frames with the last sequence number of their
-//! sender, and of fragments those whose number is not higher. Control frames and frames for groups
-//! pass.
+//! sender. A fragment is a duplicate if its number is not higher than the last one. Control frames
+//! and frames to groups pass.
 //!
-//! It keeps at most 4096 senders; a further one clears the table.
+//! It keeps at most 4096 senders. One more sender clears the table.
 //!
 //! ## Arguments
 //! - DEBUG (keyword): log the drops, default false.

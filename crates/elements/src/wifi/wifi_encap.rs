@@ -7,14 +7,14 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Turns Ethernet frames into IEEE 802.11 data frames. Shorter ones than an Ethernet header are
-//! dropped.
+//! Turns Ethernet frames into IEEE 802.11 data frames. Packets that are shorter than an Ethernet
+//! header are dropped.
 //!
 //! ## Arguments
 //! - MODE: 0 between stations, 1 from a station to its access point, 2 from an access point, 3
 //!   between access points (with three addresses, as Click has it).
 //! - BSSID: the network, default 00:00:00:00:00:00.
-//! - WIRELESS_INFO (keyword): a `WirelessInfo` that knows the network.
+//! - WIRELESS_INFO (keyword): a `WirelessInfo` that holds the network.
 //! - DEBUG (keyword): accepted as in Click, without effect.
 //!
 //! ## Handlers

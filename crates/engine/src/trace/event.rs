@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Event {
     /// Which packet, counted from 1.
     pub packet: u32,
-    /// Its time on the clock of the round, in nanoseconds since 1970.
+    /// Time of the event on the clock of the round, in nanoseconds since 1970.
     pub at_ns: u64,
     /// The event.
     pub what: What,
@@ -17,20 +17,20 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum What {
-    /// It arrived, and matches the filter.
+    /// The packet arrived, and matches the filter.
     Received {
         /// Name of the interface.
         interface: String,
-        /// Its first bytes, in hexadecimal.
+        /// The packet's first bytes, in hexadecimal.
         bytes: String,
     },
-    /// An element copied it or made it because of another packet.
+    /// An element copied the packet, or made it because of another packet.
     Made {
         /// The number of that packet.
         from: u32,
         /// Name of the element.
         element: String,
-        /// Its first bytes, in hexadecimal.
+        /// The packet's first bytes, in hexadecimal.
         bytes: String,
     },
     /// An element handled it.
@@ -39,15 +39,15 @@ pub enum What {
     Sent {
         /// Name of the interface.
         interface: String,
-        /// Its first bytes, in hexadecimal.
+        /// The packet's first bytes, in hexadecimal.
         bytes: String,
     },
-    /// It was given to the router's own Linux.
+    /// The packet was given to the router's own Linux.
     Host {
         /// Name of the interface.
         interface: String,
     },
-    /// The element that kept it has dropped it.
+    /// The element that kept the packet has dropped it.
     Gone,
 }
 
@@ -58,29 +58,29 @@ pub struct Hop {
     pub name: String,
     /// Its class.
     pub class: String,
-    /// Its input; `None` if the packet was pulled.
+    /// The input of the element; `None` if the packet was pulled.
     pub input: Option<u32>,
     /// Its result there.
     pub fate: Fate,
-    /// Its first bytes before, in hexadecimal.
+    /// The packet's first bytes before the element, in hexadecimal.
     pub before: String,
-    /// Its first bytes after, if they have changed.
+    /// The packet's first bytes after the element, if they have changed.
     pub after: Option<String>,
     /// The values of the element's tables and counters: look-ups, causes of a drop.
     pub notes: Vec<String>,
 }
 
-/// The result for a packet at an element.
+/// The result of an element for a packet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {
     /// It left by this output.
     Output(u32),
-    /// It left by this unconnected output: it was dropped.
+    /// The packet left by this unconnected output: it was dropped.
     Unconnected(u32),
-    /// The element keeps it, in a queue or until an answer arrives.
+    /// The element keeps the packet, in a queue or until an answer arrives.
     Kept,
-    /// It left the router; the next event has the destination.
+    /// The packet left the router; the next event has the destination.
     Left,
     /// Dropped.
     Dropped,
@@ -89,7 +89,7 @@ pub enum Fate {
 /// The JSON for a reader of the `trace` handler.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fetched {
-    /// Packets that may still be chosen.
+    /// Number of packets that may still be chosen.
     pub left: u32,
     /// Packets that are followed now.
     pub under_way: u32,

@@ -54,7 +54,7 @@ pub(super) fn look_up(
                 })
             });
         }
-        // A table of neighbours: the line that begins with the address.
+        // In a table of neighbours: the line that begins with the address.
         if has("table") && has("queries") {
             let table = element.read("table", "", context).ok()?;
             let line = [v4.to_string(), v6.to_string()].iter().find_map(|address| {
@@ -70,7 +70,7 @@ pub(super) fn look_up(
     })?
 }
 
-/// The changes in the texts of an element's drop handlers: causes.
+/// Compares the texts of an element's drop handlers before and after: the changes are causes.
 pub(super) fn causes(
     before: &[(&'static str, String)],
     after: &[(&'static str, String)],
@@ -89,6 +89,6 @@ pub(super) fn causes(
             }
         }
     }
-    // A cause says more than its count.
+    // A cause contains more information than its count.
     if causes.is_empty() { counts } else { causes }
 }

@@ -29,7 +29,7 @@ pub(super) enum Role {
     /// Run clang in a sandbox; started by `compile`.
     #[command(hide = true)]
     Compiler {
-        /// Files and folders that it may read.
+        /// Files and folders that clang may read.
         #[arg(long)]
         read: Vec<PathBuf>,
         /// clang and its arguments.
@@ -59,7 +59,7 @@ pub(super) enum Role {
     HostRun {
         /// The host.
         host: String,
-        /// It is the command of the host's image: its end is not noted.
+        /// The command is that of the host's image: its end is not reported.
         #[arg(long)]
         image: bool,
         /// The command and its arguments.
@@ -72,7 +72,7 @@ pub(super) enum Role {
         /// The host.
         host: String,
     },
-    /// Run a command in a host whose pid namespace this process has; started by `exec`.
+    /// Run a command in a host with this process's pid namespace; started by `exec`.
     #[command(hide = true)]
     HostEnter {
         /// The host.
@@ -89,7 +89,7 @@ pub(super) enum Role {
         /// The task of this process for the program.
         #[arg(long, value_enum, default_value = "waits")]
         part: slow_path::Part,
-        /// Capabilities that it keeps in addition to those of all programs.
+        /// Capabilities that the program keeps, in addition to those of all programs.
         #[arg(long)]
         keep: Vec<String>,
         /// The program and its arguments.
@@ -114,7 +114,7 @@ pub(super) enum Role {
         #[arg(long)]
         key: String,
     },
-    /// Attend to a session; started by the node.
+    /// Connect a session to its terminal; started by the node.
     #[command(hide = true)]
     SshAttend {
         /// SLICE/ROUTER, as `ps` shows it.
@@ -153,13 +153,13 @@ pub(super) enum Role {
         /// CPUs that it may use.
         #[arg(long, value_delimiter = ',')]
         cpus: Vec<usize>,
-        /// Its grants include files to write.
+        /// The router's grants include files to write.
         #[arg(long)]
         writes: bool,
-        /// Its grants include memory shared with other processes.
+        /// The router's grants include memory shared with other processes.
         #[arg(long)]
         shares: bool,
-        /// The program that has elements of the owner.
+        /// The program that contains elements of the router's owner.
         #[arg(long)]
         elements: Option<String>,
     },

@@ -1,4 +1,4 @@
-//! `cluster agent`: has the node of this machine follow the cluster.
+//! `cluster agent`: makes the node of this machine follow the cluster.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -38,8 +38,8 @@ pub(super) fn agent(
         )
         .into());
     }
-    // The note is beside the documents of a permanent node; a temporary node's documents are
-    // deleted with it.
+    // The note lies beside the documents of a permanent node. A temporary node's documents are
+    // deleted, and the note with them.
     let lasting = instance.state(Lifetime::Lasting);
     let state = match lasting.exists() {
         true => lasting,

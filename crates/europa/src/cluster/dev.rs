@@ -20,7 +20,7 @@ use crate::table::line;
 
 /// Time for all of it to be up.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Programs that it needs, and their packages.
+/// Programs that this command needs, and their packages.
 const PROGRAMS: [(&str, &str); 4] = [
     ("etcd", "etcd-server"),
     ("ip", "iproute2"),
@@ -33,7 +33,7 @@ fn folder(name: &str) -> PathBuf {
     Path::new("/dev/shm").join(format!("cluster-{name}"))
 }
 
-/// The URL of the etcd of this name, if there is one.
+/// The URL of the etcd of this cluster, if it runs.
 pub(super) fn etcd(name: &str) -> Option<String> {
     Some(fs::read_to_string(folder(name).join("etcd.url")).ok()?.trim().to_owned())
 }
@@ -60,7 +60,7 @@ fn check(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The lock of a name: one process has it.
+/// The lock of a cluster's name: only one process can hold it.
 fn lock(name: &str) -> Result<Flock<File>, Failure> {
     fs::create_dir_all(folder(name))?;
     let file = File::options().create(true).append(true).open(folder(name).join("lock"))?;
@@ -68,7 +68,7 @@ fn lock(name: &str) -> Result<Flock<File>, Failure> {
         .map_err(|_| format!("`europa cluster dev --name {name}` runs already").into())
 }
 
-/// Removes the remains of a killed one.
+/// Removes the remains of a killed `cluster dev`.
 pub(super) fn remove(name: &str) -> Result<ExitCode, Failure> {
     check(name)?;
     let _lock = lock(name)?;
@@ -76,7 +76,7 @@ pub(super) fn remove(name: &str) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ends nodes and removes namespaces and files of a name.
+/// Ends the nodes of a cluster, and removes its namespaces and files.
 fn clean(name: &str) -> Result<(), Failure> {
     for (number, namespace) in namespaces(name) {
         if number > 0 {
@@ -92,7 +92,7 @@ fn clean(name: &str) -> Result<(), Failure> {
             {
                 eprintln!("europa: {}", String::from_utf8_lossy(&output.stderr).trim());
             }
-            // The agent's note, and the folder that it kept from being removed.
+            // The agent's note kept the folder from being removed.
             let left = Path::new("/run/europa").join(&instance);
             let _ = fs::remove_file(left.join("cluster"));
             let _ = fs::remove_dir(left);
@@ -136,7 +136,7 @@ pub(super) fn dev(nodes: u8, name: &str) -> Result<ExitCode, Failure> {
     let lock = lock(name)?;
     clean(name)?;
     fs::create_dir_all(folder(name))?;
-    // `clean` removed the file of the lock, so the new file is locked.
+    // `clean` removed the lock's file, so a new file must be locked.
     drop(lock);
     let _lock = self::lock(name)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -163,7 +163,7 @@ pub(super) fn dev(nodes: u8, name: &str) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ports of this machine that nothing uses.
+/// Unused ports of this machine.
 fn free_ports() -> Result<[u16; 2], Failure> {
     let [one, other] = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
     Ok([one.local_addr()?.port(), other.local_addr()?.port()])

@@ -23,7 +23,7 @@ pub(super) fn run(words: &[&str]) -> Result<(), Failure> {
     Err(format!("`{}`: {}", words.join(" "), said.trim()).into())
 }
 
-/// The namespace of a machine; 0 is that of the bridge.
+/// The namespace of a machine by number; 0 is that of the bridge.
 pub(super) fn namespace(name: &str, number: u8) -> String {
     format!("europa-{name}-{number}")
 }
@@ -46,7 +46,7 @@ pub(super) fn make(name: &str, number: u8) -> Result<(), Failure> {
     run(&["ip", "-n", &own, "address", "add", &own_address, "dev", "eth0"])?;
     let ipv6 = format!("fd00:213::{number}/64");
     run(&["ip", "-n", &own, "address", "add", &ipv6, "dev", "eth0", "nodad"])?;
-    // Tunnels add up to 98 bytes before frames of up to 1514, and split longer packets.
+    // Tunnels add up to 98 bytes before frames of up to 1514 bytes, and split longer packets.
     run(&["ip", "-n", &own, "link", "set", "eth0", "mtu", "1700", "up"])
 }
 
@@ -58,7 +58,7 @@ pub(super) fn make_bridge(name: &str) -> Result<(), Failure> {
     run(&["ip", "-n", &bridge, "link", "set", "lan", "mtu", "1700", "up"])
 }
 
-/// Namespaces of this name, the bridge's last.
+/// Namespaces of this cluster; the bridge's comes last.
 pub(super) fn namespaces(name: &str) -> Vec<(u8, String)> {
     let entries = fs::read_dir("/run/netns").into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -101,14 +101,14 @@ impl Kept {
         let log = File::options().create(true).append(true).open(&self.log)?;
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        // Ctrl-C is for this process alone, which ends the others in order.
+        // Only this process gets Ctrl-C; it ends the others in order.
         command.process_group(0);
         let child = command.spawn().map_err(|error| format!("{}: {error}", self.words[0]))?;
         self.child = Some(child);
         Ok(())
     }
 
-    /// Restarts it a second after its end. Returns a line about an event.
+    /// Restarts the process a second after its end. Returns a line about an event.
     pub(super) fn look(&mut self) -> Result<Option<String>, Failure> {
         if let Some(child) = &mut self.child {
             let Ok(Some(status)) = child.try_wait() else { return Ok(None) };
@@ -122,7 +122,7 @@ impl Kept {
         Ok(None)
     }
 
-    /// Whether it is a node, which is ended by `down`.
+    /// Whether the process is a node, which `down` ends.
     pub(super) fn is_node(&self) -> bool {
         self.name.starts_with("node-")
     }

@@ -1,4 +1,4 @@
-//! `cluster cordon`, `uncordon`, `drain`, `takeover`: nodes that get nothing new, or are left.
+//! `cluster cordon`, `uncordon`, `drain`, `takeover`: keep objects off a node, or move them away.
 
 use std::process::ExitCode;
 
@@ -55,7 +55,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Prints a line about a router or host, with the losses where nothing has happened yet.
+    /// Prints a line about a router or host, with its losses if it has not moved yet.
     fn tell(&mut self, node: &str, key: &Key, fate: &Fate, dry_run: bool) {
         let colours = Colours::stdout();
         match fate {

@@ -1,4 +1,4 @@
-//! `cluster status`, `cluster get`: the cluster as etcd has it.
+//! `cluster status`, `cluster get`: the cluster as etcd stores it.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;

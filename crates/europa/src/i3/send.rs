@@ -13,9 +13,10 @@ use europa_i3::{Id, Named};
 use super::{SILENCE, SendArgs, Session, stopping, tell};
 use crate::exit::Failure;
 
-/// Time after the last packet, in which a server can answer that the id has no trigger.
+/// Time after the last packet for which the client waits: a server may answer that the id has no
+/// trigger.
 const LINGER: Duration = Duration::from_millis(300);
-/// Time in which a server must answer an echo request, and between two requests.
+/// Time limit for a server's answer to an echo request, and interval between two requests.
 const ECHO: Duration = Duration::from_secs(3);
 const ECHO_AGAIN: Duration = Duration::from_millis(500);
 /// Time between two packets with the same payload.
@@ -35,15 +36,15 @@ impl Payloads {
             return Payloads::Text { text: text.clone(), left: args.count };
         }
         let (sender, receiver) = sync_channel(LINES);
-        // Reading waits for the user, so the client continues in another thread. The thread ends
-        // with the process.
+        // Reading may wait for the user, so a thread of its own reads, while the client continues.
+        // The thread ends with the process.
         std::thread::spawn(move || {
             std::io::stdin().lock().lines().try_for_each(|line| sender.send(line))
         });
         Payloads::Lines(receiver)
     }
 
-    /// Sends the next one; `Break` after the last one.
+    /// Sends the next payload; `Break` after the last one.
     fn next(&mut self) -> ControlFlow<(), Option<std::io::Result<String>>> {
         match self {
             Payloads::Text { left: 0, .. } => ControlFlow::Break(()),
@@ -77,7 +78,7 @@ pub(super) fn send(args: &SendArgs) -> Result<ExitCode, Failure> {
     session.wire.run(&mut session.client, |client, now, arrived, out| {
         for one in arrived {
             missing |= matches!(one, Arrived::NotPresent(_));
-            // Other answers are about triggers.
+            // Other answers concern triggers.
             let _ = tell(&one);
         }
         if !client.is_reached() {

@@ -20,10 +20,10 @@ use crate::up::{Progress, client, print};
 pub(crate) struct CreateArgs {
     /// The flow's name.
     flow: String,
-    /// The slice whose router it begins at.
+    /// The slice of the router where the flow begins.
     #[arg(long, add = ArgValueCompleter::new(complete::slices))]
     slice: String,
-    /// The router where it begins: a name within the slice.
+    /// The router where the flow begins: a name within the slice.
     #[arg(long, value_name = "ROUTER")]
     from: String,
     /// The end: a router of the slice by name, or an address.
@@ -64,26 +64,26 @@ pub(crate) struct DeleteArgs {
 /// Optional fields of a flow.
 #[derive(Args)]
 struct FlowFields {
-    /// Routers on its path, in order, by name or address; an empty text means the path of the
-    /// routes.
+    /// Routers on the path, in order, by name or address; an empty text means that the path follows
+    /// the routes.
     #[arg(long, value_name = "ROUTER,...", value_delimiter = ',')]
     path: Option<Vec<String>>,
     /// The bandwidth that every router on the path reserves, such as 20Mb/s.
     #[arg(long, value_name = "RATE")]
     bandwidth: Option<String>,
-    /// Bytes that it may send at once, such as 64kB.
+    /// Bytes that the flow may send at once, such as 64kB.
     #[arg(long, value_name = "BYTES")]
     burst: Option<String>,
-    /// Its priority against existing flows, 0 (best) to 7.
+    /// The flow's priority against existing flows, 0 (best) to 7.
     #[arg(long, value_name = "PRIORITY")]
     setup: Option<u16>,
-    /// Its priority against new flows, 0 (best) to 7.
+    /// The flow's priority against new flows, 0 (best) to 7.
     #[arg(long, value_name = "PRIORITY")]
     hold: Option<u16>,
-    /// The treatment of its packets while it has no path.
+    /// The treatment of the flow's packets while it has no path.
     #[arg(long, value_name = "drop|route")]
     while_down: Option<String>,
-    /// A destination whose packets it carries; once or several times.
+    /// A destination whose packets belong to the flow; once or several times.
     #[arg(long = "prefix", value_name = "PREFIX")]
     prefixes: Option<Vec<String>>,
 }
@@ -91,7 +91,7 @@ struct FlowFields {
 /// How a change is made and shown.
 #[derive(Args)]
 struct ChangeForm {
-    /// Only check, and show what would be done.
+    /// Only check, and show what would change.
     #[arg(long)]
     dry_run: bool,
     /// Print JSON.

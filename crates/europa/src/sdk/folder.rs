@@ -27,7 +27,7 @@ impl Folder {
         written.map_err(|error| Failure::from(format!("{}: {error}", path.display())))
     }
 
-    /// The path from the root. Documents name programs by it.
+    /// The absolute path; documents name programs by it.
     pub(super) fn absolute(&self) -> Result<PathBuf, Failure> {
         std::path::absolute(&self.0)
             .map_err(|error| Failure::from(format!("{}: {error}", self.0.display())))
@@ -51,7 +51,7 @@ pub(super) fn dependency(source: &str, place: &str) -> Result<String, Failure> {
     Ok(format!("{{ path = \"{}\" }}", path.display()))
 }
 
-/// Refuses a name that no crate can have.
+/// Refuses a name that is invalid for a crate.
 fn check_name(name: &str) -> Result<(), Failure> {
     let fits = name.starts_with(|first: char| first.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');

@@ -104,7 +104,7 @@ impl RustProgram {
                 dependency(&self.source, "sdk/dataplane")?
             ),
         )?;
-        // The same versions of libraries as the node has.
+        // Uses the same versions of libraries as the node.
         if let Ok(lock) = fs::read_to_string(Path::new(&self.source).join("Cargo.lock")) {
             folder.write("Cargo.lock", &lock)?;
         }

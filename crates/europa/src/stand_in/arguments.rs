@@ -2,10 +2,10 @@
 
 use crate::exit::Failure;
 
-/// The options of a command: long names, a letter or none, and whether a value follows.
+/// The options of a command: long name, short letter if any, and whether a value follows.
 pub(super) type Known = &'static [(&'static str, Option<char>, bool)];
 
-/// The options and words that are given.
+/// The options and words of a command line.
 #[derive(Debug, Default)]
 pub(super) struct Arguments {
     options: Vec<(&'static str, String)>,

@@ -14,7 +14,7 @@ use crate::import;
 use crate::table::{line, out};
 use crate::up;
 
-/// The version of containerlab whose options and output these are.
+/// The version of containerlab whose options and output are imitated.
 const LIKE: &str = "0.75.0";
 
 const OPTIONS: Known = &[
@@ -107,11 +107,11 @@ fn only_topology(folder: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The import of a topology, with the lab's name that the command line gives.
+/// The import of a topology, with the lab's name from the command line.
 fn imported(path: &Path, text: &str, all: &Arguments) -> Result<europa_import::Imported, Failure> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     if let Some(name) = all.one("name") {
-        // The lab's name decides the names of files, so it is changed before the topology is read.
+        // Names of files follow from the lab's name, so it is changed before the topology is read.
         let renamed = format!("name: {}\n", json!(name));
         let others: String = text
             .lines()
@@ -130,7 +130,7 @@ fn lab_of(path: &Path, all: &Arguments) -> Result<Deployed, Failure> {
     lab::find(&name).ok_or_else(|| format!("the lab {name} is not deployed").into())
 }
 
-/// The labs that a command line means.
+/// The labs that a command line selects.
 fn chosen(all: &Arguments) -> Result<Vec<Deployed>, Failure> {
     if all.has("all") {
         return Ok(lab::all());
@@ -162,7 +162,7 @@ fn deploy(all: &Arguments) -> Result<(), Failure> {
     let deployed = Deployed::new(imported.lab, path);
     let file = tempfile(&imported.yaml)?;
     let instance = deployed.instance()?;
-    // Noted first, so that `destroy` finds a lab that was started only in part.
+    // The note is written first, so that `destroy` finds a lab that was started only in part.
     deployed.note()?;
     let applied = up::up_silently(&instance, &file);
     let _ = fs::remove_file(&file);
@@ -186,7 +186,7 @@ fn containers_run(deployed: &Deployed) -> bool {
     lab::containers(std::slice::from_ref(deployed)).iter().any(Container::is_running)
 }
 
-/// A file with a configuration, which only root reads.
+/// A file with a configuration, readable only by root.
 fn tempfile(text: &str) -> Result<PathBuf, Failure> {
     fs::create_dir_all("/run/europa")?;
     let path = PathBuf::from(format!("/run/europa/.clab-{}.yaml", std::process::id()));

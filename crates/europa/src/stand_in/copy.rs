@@ -17,7 +17,7 @@ enum End<'a> {
     Inside(&'a str, &'a str),
 }
 
-/// A path with a slash before its first colon is the machine's.
+/// A path with a slash before its first colon belongs to the machine, not to a container.
 fn end(text: &str) -> End<'_> {
     match text.split_once(':') {
         Some((name, path)) if !name.is_empty() && !name.contains('/') && !name.starts_with('.') => {
@@ -46,7 +46,7 @@ pub(super) fn run(all: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// A script for a shell inside, with words for `$1`, `$2` and so on.
+/// Runs a script in a shell inside the container, with words for `$1`, `$2` and so on.
 fn script(one: &Container<'_>, script: &str, words: &[&str]) -> Result<Command, Failure> {
     let all: Vec<String> =
         ["sh", "-c", script, "sh"].iter().chain(words).map(|word| (*word).to_owned()).collect();
@@ -112,7 +112,7 @@ fn out_of(one: &Container<'_>, from: &str, to: &Path) -> Result<(), Failure> {
         let mut archive =
             script(one, "exec tar -c -f - -C \"$1\" .", &[from])?.stdout(Stdio::piped()).spawn()?;
         let Some(pipe) = archive.stdout.take() else { return Err("no pipe".into()) };
-        // The container's programs write this archive: it makes no devices here.
+        // The container's programs write this archive, so unpacking it must make no devices.
         let mut unpack = Command::new("setpriv");
         unpack.args(["--bounding-set=-mknod", "--inh-caps=-mknod", "tar", "-x", "-f", "-"]);
         unpack.args(["--no-same-owner", "-C"]).arg(&target).stdin(pipe);

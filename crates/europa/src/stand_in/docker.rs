@@ -14,7 +14,7 @@ use crate::slow_path::code;
 use crate::table::{line, out};
 use crate::{exec, follow};
 
-/// The version of Docker whose options and output these are.
+/// The version of Docker whose options and output are imitated.
 const LIKE: &str = "27.5.1";
 
 const EXEC: Known = &[
@@ -147,14 +147,13 @@ fn execute(words: &[String]) -> Result<ExitCode, Failure> {
     if all.has("detach") {
         let mut detached = container.command(&command)?;
         let mut child = detached.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        // A command that cannot be started has ended by now.
+        // If the command cannot be started, it has ended by now.
         std::thread::sleep(std::time::Duration::from_millis(50));
         let status = child.try_wait()?;
         return Ok(status.map_or(ExitCode::SUCCESS, |status| ExitCode::from(code(status))));
     }
     if !interactive {
-        // As with Docker, the command does not read standard input, which may belong to a loop of a
-        // shell.
+        // As with Docker, the command does not read standard input: a loop of a shell may use it.
         nix::unistd::dup2_stdin(File::open("/dev/null")?).map_err(std::io::Error::from)?;
     }
     exec::exec(&container.deployed.instance()?, container.target(), &command)

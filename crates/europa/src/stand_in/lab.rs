@@ -1,4 +1,4 @@
-//! Labs that are deployed, and their containers.
+//! Deployed labs and their containers.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 use crate::exit::Failure;
 use crate::up::client;
 
-/// The folder with notes about labs: no node's name has a dot.
+/// The folder with notes about labs; no instance of a node has this name, because of the dot.
 const LABS: &str = "/run/europa/.labs";
 /// Linux's folder of names of network namespaces (ip-netns(8)).
 const NAMES: &str = "/run/netns";
-/// Time limit for a node's lines; then `deploy` continues without them.
+/// Time limit for the lines of a lab's nodes; after that `deploy` continues without them.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A lab that is deployed.
@@ -77,7 +77,7 @@ pub(crate) fn containers(labs: &[Deployed]) -> Vec<Container<'_>> {
     all.filter(|container| container.node.object != Object::None).collect()
 }
 
-/// The container with a name or an id's beginning, or with a node's own name if only one lab has
+/// The container with this name or beginning of an id; or with this node name, if only one lab has
 /// it.
 pub(crate) fn container<'a>(labs: &'a [Deployed], name: &str) -> Result<Container<'a>, Failure> {
     let all = containers(labs);
@@ -97,7 +97,7 @@ pub(crate) fn container<'a>(labs: &'a [Deployed], name: &str) -> Result<Containe
     }
 }
 
-/// The object of a node's own name in the labs of a node of Europa's.
+/// The object for a node name of a lab on this instance.
 pub(crate) fn object(instance: &Instance, name: &str) -> Option<Object> {
     let labs = all();
     let of = labs.iter().filter(|one| one.instance().is_ok_and(|one| one == *instance));
@@ -132,8 +132,8 @@ impl Deployed {
             .map_err(|error| format!("{}: {error}", path.display()).into())
     }
 
-    /// Names the network namespaces of its containers as containerlab does, for `ip netns exec
-    /// clab-LAB-NODE`.
+    /// Gives the network namespaces of the lab's containers the names that containerlab uses, for
+    /// `ip netns exec clab-LAB-NODE`.
     pub(crate) fn name_namespaces(&self) -> Result<(), Failure> {
         let instance = self.instance()?;
         for one in containers(std::slice::from_ref(self)) {
@@ -148,7 +148,7 @@ impl Deployed {
         Ok(())
     }
 
-    /// Deletes the note and the names of its namespaces.
+    /// Deletes the note, and the names of the namespaces.
     pub(crate) fn forget(&self) {
         for one in containers(std::slice::from_ref(self)) {
             let path = Path::new(NAMES).join(one.name());
@@ -157,12 +157,12 @@ impl Deployed {
             }
         }
         let _ = fs::remove_file(file(&self.lab.name));
-        // Fails while there are other labs.
+        // This fails as long as other labs exist.
         let _ = fs::remove_dir(LABS);
     }
 
     /// Waits until FRR runs and the lines of all nodes have ended. Returns the containers whose
-    /// lines have not.
+    /// lines have not ended.
     pub(crate) fn settle(&self) -> Result<Vec<String>, Failure> {
         let instance = self.instance()?;
         let limit = Instant::now() + PATIENCE;
@@ -182,7 +182,7 @@ impl Deployed {
 
 /// The node for a lab.
 pub(crate) fn instance(lab: &Lab) -> Result<Instance, Failure> {
-    // Its slice's name has plain characters, at most 32.
+    // The slice's name has only plain characters, at most 32.
     let name: String = format!("clab-{}", lab.slice).chars().take(32).collect();
     Ok(Instance::new(name.trim_end_matches('-'))?)
 }
@@ -208,7 +208,7 @@ impl Container<'_> {
         self.deployed.instance().is_ok_and(|instance| client(&instance).look().unwrap_or(false))
     }
 
-    /// The labels that containerlab gives.
+    /// The labels that containerlab sets.
     pub(crate) fn labels(&self) -> Vec<(&'static str, String)> {
         let Deployed { lab, topology, .. } = self.deployed;
         vec![
@@ -242,7 +242,7 @@ impl Container<'_> {
         }
     }
 
-    /// The first process, as the machine numbers it.
+    /// The pid of the container's first process, as the machine sees it.
     pub(crate) fn pid(&self) -> Option<u32> {
         let instance = self.deployed.instance().ok()?;
         let folder = match &self.node.object {
@@ -269,7 +269,7 @@ impl Container<'_> {
         }
     }
 
-    /// A command inside, to be started: `europa exec`.
+    /// A command to run inside the container: `europa exec`.
     pub(crate) fn command(&self, words: &[String]) -> Result<Command, Failure> {
         let instance = self.deployed.instance()?;
         let mut command = Command::new("/proc/self/exe");

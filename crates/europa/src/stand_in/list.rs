@@ -1,4 +1,4 @@
-//! Lists of containers and images: `docker ps`, `docker image ls`.
+//! Lists containers and images: `docker ps`, `docker image ls`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -51,7 +51,8 @@ fn age(seconds: u64) -> String {
     }
 }
 
-/// Whether a container matches all filters; filters of one name are alternatives, except labels.
+/// Whether a container matches all filters. Filters with the same name are alternatives, except
+/// labels.
 fn passes(one: &Container<'_>, filters: &[(&str, &str)]) -> Result<bool, Failure> {
     let mut alternatives: Vec<(&str, bool)> = Vec::new();
     for (name, value) in filters {
@@ -158,7 +159,7 @@ fn formatted(format: &str, rows: &[Value]) -> Result<String, Failure> {
     Ok(lines.iter().map(padded).collect())
 }
 
-/// `docker image ls`: the images that nodes name.
+/// `docker image ls`: the images in the documents of nodes.
 pub(super) fn images(all: &Arguments) -> Result<(), Failure> {
     let labs = lab::all();
     let mut names: Vec<&str> =

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::exit::Failure;
 
-/// The text of a template for a value. `\t` and `\n` are a tab and a line's end.
+/// The text of a template for a value. `\t` and `\n` are a tab and a newline.
 pub(super) fn fill(template: &str, value: &Value) -> Result<String, Failure> {
     let mut out = String::new();
     let mut rest = template;

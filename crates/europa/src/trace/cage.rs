@@ -1,7 +1,7 @@
-//! Frames of kernel routers: their program runs in the kernel, so captures report them.
+//! Frames of kernel routers. Their program runs in the kernel, so captures report these frames.
 //!
-//! A capture has a record of each frame before the program, and one of the frame after it. Both
-//! have the same number.
+//! A capture contains a record of each frame before the program, and a record of the frame after
+//! it. Both have the same number.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -27,7 +27,7 @@ struct Frame {
 pub(super) struct Caged<'a> {
     filter: &'a Program,
     json: bool,
-    /// Frames that are yet to be chosen.
+    /// Number of frames that are yet to be chosen.
     left: u32,
     next: u32,
     /// Traced frames by the number in their records.
@@ -40,7 +40,8 @@ impl<'a> Caged<'a> {
         Caged { filter, json, left: count, next: 1, followed: HashMap::new() }
     }
 
-    /// Handles a packet of a router's program. Returns whether it is one.
+    /// Handles a captured packet of the router's program. Returns whether it belongs to that
+    /// program.
     pub(super) fn packet(&mut self, session: &Session, packet: &Packet) -> io::Result<bool> {
         if packet.frame == 0 {
             return Ok(false);
@@ -100,7 +101,7 @@ impl<'a> Caged<'a> {
         Ok(())
     }
 
-    /// Whether all frames are chosen, and each has its verdict or is given up.
+    /// Whether all frames are chosen, and each has its verdict or has reached its time limit.
     pub(super) fn is_done(&mut self) -> bool {
         self.followed.retain(|_, frame| frame.since.elapsed() < PATIENCE);
         self.left == 0 && self.followed.is_empty()

@@ -1,4 +1,4 @@
-//! Rules like ClassBench's, the same for the same seed.
+//! Rules like those of ClassBench; the same seed gives the same rules.
 //!
 //! Three of ClassBench's models are imitated: access lists (specific addresses, one port),
 //! firewalls (wide prefixes, ranges of ports, any protocol) and IP chains (in between). Addresses
@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 use europa_filter::{Filter, FiveTuple};
 use europa_impair::Random;
 
-/// Kinds of rules, with the seeds that the figures are of.
+/// Kinds of rules, with the seeds to which the figures apply.
 pub(crate) const KINDS: [(Kind, u64); 3] =
     [(Kind::AccessList, 1), (Kind::Firewall, 2), (Kind::IpChain, 3)];
 
@@ -40,7 +40,7 @@ impl Addresses {
     fn new(random: &mut Random, count: usize) -> Self {
         let mut networks: Vec<u32> = vec![random.bits() as u32];
         while networks.len() < count {
-            // A branch of an existing one: some leading bits are the same.
+            // The address shares some leading bits with an existing one.
             let parent = networks[random.below(networks.len() as u32) as usize];
             let keep =
                 one_of(random, &[(1, 0), (1, 8), (2, 12), (4, 16), (4, 20), (6, 24), (4, 28)]);
@@ -89,7 +89,8 @@ pub(crate) fn generate(kind: Kind, count: usize, seed: u64) -> Vec<Filter> {
     let random = &mut Random::new(seed);
     let pool = (count / 8).max(16);
     let (sources, destinations) = (Addresses::new(random, pool), Addresses::new(random, pool));
-    // Of access lists almost all are hosts and subnets; of firewalls many are anything.
+    // In access lists almost all prefixes are hosts and subnets; in firewalls many match
+    // everything.
     let (from, to): (Lengths, Lengths) = match kind {
         Kind::AccessList => (
             &[(2, 0), (4, 16), (6, 20), (8, 22), (20, 24), (10, 27), (8, 30), (42, 32)],

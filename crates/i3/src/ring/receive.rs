@@ -8,7 +8,7 @@ use crate::id::Prefix;
 use crate::message::{Member, Message, Neighbours};
 
 impl Ring {
-    /// Handles a message of the ring; others are ignored.
+    /// Handles a message of the ring; ignores others.
     pub fn receive(&mut self, now: Duration, from: SocketAddr, message: Message, out: &mut Out) {
         match message {
             Message::Ask(one) => {
@@ -42,7 +42,8 @@ impl Ring {
         }
     }
 
-    /// Stabilise: the list of the first successor, or of its predecessor, becomes the own one.
+    /// Stabilise: the list of the first successor, or of its predecessor, becomes this server's
+    /// list.
     fn told(&mut self, now: Duration, one: Member, all: Neighbours, out: &mut Out) {
         if one.id == self.me.id {
             return;
@@ -81,7 +82,7 @@ impl Ring {
         self.set_successors(list);
     }
 
-    /// Accepts a predecessor that is nearer, or any if there is none: a timeout removes dead ones.
+    /// Accepts a predecessor that is nearer, or any if none is known: a timeout removes dead ones.
     fn rectify(&mut self, one: Member) {
         if one.id == self.me.id || !self.joined {
             return;
@@ -90,7 +91,7 @@ impl Ring {
         if self.neighbours.predecessor.is_none_or(nearer) {
             self.set_predecessor(Some(one));
         }
-        // A ring of one becomes a ring of two.
+        // A ring of one server becomes a ring of two.
         if self.is_alone() {
             self.set_successors(vec![one]);
         }
@@ -133,12 +134,12 @@ impl Ring {
 
     /// Accepts a successor from a ring that does not contain this server.
     fn merge(&mut self, now: Duration, owner: Member, out: &mut Out) {
-        // The own position from before a restart disappears soon.
+        // The entry of this server from before a restart disappears soon.
         if owner.id == self.me.id {
             return;
         }
         if !self.joined || self.is_alone() {
-            // It becomes part of the ring once it has that server's list.
+            // This server becomes part of the ring once it has that server's list.
             self.joining = Some(owner);
         } else {
             let known = self.neighbours.successors.clone();
@@ -152,7 +153,7 @@ impl Ring {
         out.push((owner.at, Message::Ask(self.me)));
     }
 
-    /// A server leaves: its neighbours become neighbours.
+    /// Handles a server's departure: its neighbours become neighbours of each other.
     fn left(&mut self, now: Duration, one: Member, all: Neighbours) {
         let was_first = self.neighbours.successors.first() == Some(&one);
         let was_before = self.neighbours.predecessor == Some(one);

@@ -9,7 +9,7 @@ use crate::message::Member;
 pub enum Hop {
     /// This server is responsible.
     Here,
-    /// Another server, and whether that one is responsible.
+    /// Another server, and whether that server is responsible.
     To(Member, bool),
     /// This server is not part of the ring yet.
     Nowhere,
@@ -41,8 +41,8 @@ impl Ring {
                 .is_some_and(|before| key.is_after_up_to(&before.id, &self.me.id))
     }
 
-    /// Whether it accepts a message that another server sends to it as the responsible one. Without
-    /// a predecessor it cannot check this.
+    /// Whether it accepts a message that another server sends to it as the responsible server.
+    /// Without a predecessor it cannot check this.
     pub fn accepts(&self, key: &Prefix) -> bool {
         self.joined && (self.neighbours.predecessor.is_none() || self.owns(key))
     }

@@ -1,4 +1,4 @@
-//! A packet has arrived at its server: triggers choose its destinations.
+//! Handles a packet that has arrived at its server: triggers choose its destinations.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ impl Server {
                         });
                     }
                 }
-                // As the public code does it, the host gets the whole stack with the matched id.
+                // As in the public code, the host gets the whole stack with the matched id.
                 host => {
                     self.counters.delivered += 1;
                     let packet = Packet::data(job.stack.clone(), &job.payload);
@@ -58,7 +58,7 @@ impl Server {
         more
     }
 
-    /// The ids of a trigger in place of the first id of a packet.
+    /// Replaces the first id of a packet by the ids of a trigger.
     fn replaced(&mut self, ids: &[Id], stack: &[Id]) -> Option<Vec<Id>> {
         let rest = stack.get(1..).unwrap_or_default();
         let stack = [ids, rest].concat();
@@ -69,7 +69,7 @@ impl Server {
         Some(stack)
     }
 
-    /// The triggers of a packet, without those whose target was pushed back.
+    /// The triggers for a packet, without those to an id that was reported to have no triggers.
     fn live(&mut self, now: Duration, id: &Id) -> Vec<Trigger> {
         let mut matching = self.table.matching(now, id);
         let pushed_back = &self.pushed_back;
@@ -89,8 +89,8 @@ impl Server {
         live
     }
 
-    /// Without a trigger, the packet is sent to the next id of its stack (a backup), or its sender
-    /// gets an answer.
+    /// Handles an id without a trigger: the packet is sent to the next id of its stack (a backup),
+    /// or its sender gets an answer.
     fn missing(&mut self, now: Duration, id: &Id, job: Job, out: &mut Datagrams) -> Vec<Job> {
         if job.stack.len() > 1 {
             let Some(hops_left) = job.hops_left.checked_sub(1) else {

@@ -1,4 +1,4 @@
-//! Options for the server that is responsible: triggers, questions for its address; and hosts behind
+//! Options for the responsible server: triggers, and requests for its address. Also hosts behind
 //! NATs.
 
 use std::net::SocketAddr;
@@ -14,9 +14,9 @@ use crate::wire::{Address, Packet, PacketOption, Trigger, TriggerUse};
 const MOST_TRIGGERS: usize = 25;
 
 impl Server {
-    /// At the first hop the sender's address is known. If the packet names another one, the host is
-    /// behind a NAT, and gets an address that leads through this server. So an answer never goes to
-    /// a host that did not ask.
+    /// At the first hop the sender's address is known. If the packet names another address, the
+    /// host is behind a NAT, and gets an address that leads through this server. So an answer never
+    /// goes to a host that sent no request.
     pub(super) fn note_host(&mut self, now: Duration, from: SocketAddr, job: &mut Job) {
         let Some(claimed) = job.sender.clone() else { return };
         if claimed == Address::from(from) {
@@ -113,7 +113,7 @@ impl Server {
     }
 
     /// Answers about a trigger, with this server's address. A challenge is sent to the host that
-    /// would get packets: only that host can activate the trigger.
+    /// would get packets, so only that host can activate the trigger.
     fn answer_trigger(
         &mut self,
         purpose: TriggerUse,
@@ -124,7 +124,7 @@ impl Server {
         let mut cache = Trigger::new(trigger.id, self.own_address(), trigger.key);
         cache.prefix_bits = LEAST_PREFIX_BITS;
         let mut named = trigger.clone();
-        // The host's trigger has the host's own address.
+        // A host's trigger contains the host's own address.
         if let Address::Nat { host, .. } = trigger.to {
             named.to = Address::V4(host);
         }
@@ -154,7 +154,8 @@ impl Server {
         self.send_to_host(to, packet.bytes(), out);
     }
 
-    /// Sends bytes to a host; to one behind a NAT by the server in its address.
+    /// Sends bytes to a host. For a host behind a NAT, it sends them to the server in the host's
+    /// address.
     pub(super) fn send_to_host(&mut self, to: &Address, bytes: Vec<u8>, out: &mut Datagrams) {
         match to {
             Address::V4(at) => out.push(((*at).into(), bytes)),
@@ -166,7 +167,7 @@ impl Server {
                     self.send((*server).into(), &Message::Relay((*nat).into(), bytes), out);
                 }
             }
-            // An answer to ids is not sent: the public code's server answers hosts alone.
+            // An answer to ids is not sent: the public code's server answers only hosts.
             Address::Stack(_) => {}
         }
     }

@@ -1,4 +1,5 @@
-//! Copies of triggers on the servers after this one, which are responsible if this one ends.
+//! Copies of triggers on the next servers of the ring, which become responsible if this server
+//! fails.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,16 +10,16 @@ use crate::message::{Message, Replica, left_ms};
 use crate::table::check;
 use crate::wire::Trigger;
 
-/// Longest datagram with copies in bytes, so that it fits a frame.
+/// Longest datagram with copies, in bytes: it must fit into a frame.
 const DATAGRAM_BYTES: usize = 1200;
-/// Estimated bytes of a copy: more than one with an address, less than one with two ids.
+/// Estimated bytes of a copy: more than a trigger with an address has, less than one with two ids.
 const COPY_BYTES: usize = 110;
-/// Most datagrams to one server in one tick, so that its socket's buffer can hold them.
+/// Most datagrams to one server in one tick: its socket's buffer must hold them.
 const DATAGRAMS_A_TICK: usize = 100;
 
 impl Server {
-    /// Handles a new predecessor: a nearer one gets the triggers before it; if the range has grown,
-    /// this server requests copies of the new part.
+    /// Handles a new predecessor. A nearer predecessor gets the triggers before its position. If
+    /// the range of this server has grown, it requests copies of the new part.
     pub(super) fn range_changed(&mut self, now: Duration, out: &mut Datagrams) {
         self.settled = now + SETTLING;
         let before = self.ring.neighbours().predecessor;
@@ -29,7 +30,7 @@ impl Server {
             Some(old) => old != before.id && prefix.is_after_up_to(&old, &before.id),
             None => !prefix.is_after_up_to(&before.id, &me.id),
         };
-        // A predecessor that is nearer than the old one takes over a part.
+        // A predecessor that is nearer than the old one takes over part of the range.
         if old.is_none_or(|old| before.id.is_between(&old, &me.id)) {
             let taken = self.table.all(now, is_new);
             self.wait_for(before.at, taken);
@@ -50,7 +51,7 @@ impl Server {
         let waiting = self.waiting.entry(at).or_default();
         for (left, mut trigger) in triggers {
             trigger.nonce = [0; 16];
-            // The constraint was checked, but keys of hosts are checked again by the next server.
+            // The constraint was checked here, but the next server checks keys of hosts again.
             if matches!(trigger.to, crate::wire::Address::Stack(_)) {
                 trigger.key = Key::default();
             }
@@ -58,7 +59,7 @@ impl Server {
         }
     }
 
-    /// Sends waiting copies; after a change of the successors, all triggers to the new ones.
+    /// Sends waiting copies. After a change of the successors, sends all triggers to the new ones.
     pub(super) fn replicate(&mut self, now: Duration, out: &mut Datagrams) {
         let successors = &self.ring.neighbours().successors;
         let wanted: Vec<SocketAddr> =

@@ -4,7 +4,7 @@ use super::Server;
 
 macro_rules! counters {
     ($($(#[doc = $text:literal])* $name:ident,)*) => {
-        /// Figures of a server since its start.
+        /// Counters of a server since its start.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counters {
             $($(#[doc = $text])* pub $name: u64,)*
@@ -22,7 +22,7 @@ macro_rules! counters {
 counters! {
     /// Well-formed packets of clients.
     client_packets,
-    /// Packets sent on to other servers.
+    /// Packets forwarded to other servers.
     forwarded,
     /// Packets sent to hosts.
     delivered,
@@ -32,7 +32,7 @@ counters! {
     missing,
     /// Packets lost because they passed too many servers and triggers.
     looping,
-    /// Copies that were not made because a packet had too many.
+    /// Copies that were not made because a packet had too many copies.
     copies_over,
     /// Packets lost because their stacks had more than 15 ids.
     long_stacks,
@@ -40,7 +40,7 @@ counters! {
     not_joined,
     /// Datagrams that were no packets.
     malformed,
-    /// Messages with the tag of another key, or without meaning.
+    /// Messages whose tag was made with another key, or without meaning.
     refused_messages,
     /// Packets for hosts behind NATs that are unknown here.
     unknown_hosts,

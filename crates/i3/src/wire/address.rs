@@ -25,7 +25,7 @@ pub enum Address {
         host: SocketAddrV4,
         /// Its address behind the NAT.
         nat: SocketAddrV4,
-        /// The server to which it sends its packets, and which the NAT lets through.
+        /// The server to which the host sends its packets, and whose packets the NAT accepts.
         server: SocketAddrV4,
     },
 }
@@ -43,7 +43,7 @@ impl From<SocketAddr> for Address {
 }
 
 impl Address {
-    /// The host, unless it is a stack or behind a NAT.
+    /// The host's address; `None` for a stack or a host behind a NAT.
     pub fn host(&self) -> Option<SocketAddr> {
         match self {
             Address::V4(at) => Some((*at).into()),
@@ -52,7 +52,7 @@ impl Address {
         }
     }
 
-    /// Whether both are the same target. The server by which a host behind a NAT is reached does
+    /// Whether both are the same target. For a host behind a NAT, the server that reaches it does
     /// not count.
     pub fn is_same(&self, other: &Address) -> bool {
         match (self, other) {

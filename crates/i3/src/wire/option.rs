@@ -16,9 +16,9 @@ pub enum TriggerUse {
     Remove,
     /// From a server: send packets for its prefix to the server at its address.
     CacheAddress,
-    /// The same, and the receiver must use it.
+    /// The same, but the receiver must use that server.
     ForceCacheAddress,
-    /// From a server: its key does not match.
+    /// From a server: the key of the trigger does not match.
     ConstraintFailed,
     /// From a server: the server at its address does not answer.
     RouteBroken,

@@ -6,21 +6,21 @@ use crate::id::Id;
 
 /// The first byte of a packet.
 pub const VERSION: u8 = 0x10;
-/// Ids that a stack has at most; the public code's limit.
+/// Most ids of a stack; the public code's limit.
 pub const MOST_IDS: usize = 15;
-/// Options that a packet has at most. The public code's server takes 25 triggers of one packet.
+/// Most options of a packet. The public code's server accepts 25 triggers in one packet.
 pub const MOST_OPTIONS: usize = 32;
 
 const DATA: u8 = 0x10;
 const OPTIONS: u8 = 0x20;
 const FIRST_HOP: u8 = 0x40;
 
-/// A packet of I3. Its payload is that of the bytes it is read from.
+/// A packet of I3. Its payload borrows the bytes that the packet was read from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packet<'a> {
     /// Whether the payload is for the receiver.
     pub data: bool,
-    /// Whether it comes from a client; the first server clears this.
+    /// Whether the packet comes from a client; the first server clears this.
     pub first_hop: bool,
     /// The ids of its destination, at most 15; empty if it is for the receiving program.
     pub stack: Vec<Id>,
@@ -54,7 +54,7 @@ impl<'a> Packet<'a> {
             return Err(WireError::Version(version));
         }
         let flags = reader.byte("the flags")?;
-        // The public code looks at the upper half alone.
+        // The public code checks only the upper half of the byte.
         if flags & 0xf0 & !(DATA | OPTIONS | FIRST_HOP) != 0 {
             return Err(WireError::Flags(flags));
         }
@@ -79,7 +79,7 @@ impl<'a> Packet<'a> {
             let start = out.len();
             out.extend([0; 2]);
             self.options.iter().for_each(|option| option.write(self.wide, out));
-            // 32 triggers with 15 ids each have 17 KB.
+            // 32 triggers with 15 ids each need 17 KB.
             let length = u16::try_from(out.len() - start).unwrap_or(u16::MAX);
             out[start..start + 2].copy_from_slice(&length.to_be_bytes());
         }
@@ -94,7 +94,8 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Reads the list with addresses of 4 bytes. If that does not fit its length, with 8 bytes.
+/// Reads the list with addresses of 4 bytes. If that does not fit the list's length, reads it with
+/// addresses of 8 bytes.
 fn read_options(reader: &mut Reader<'_>) -> Result<(Vec<PacketOption>, bool), WireError> {
     let left = reader.left().len();
     let length = usize::from(reader.u16("the length of the options")?);

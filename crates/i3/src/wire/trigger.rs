@@ -3,9 +3,9 @@
 use super::{Address, Reader, WireError};
 use crate::id::{ID_BITS, Id, Key, LEAST_PREFIX_BITS};
 
-/// Flag of a trigger whose receiver lets senders learn its address.
+/// Flag: the trigger's receiver allows senders to learn its address.
 pub const ALLOW_SHORTCUT: u8 = 0x01;
-/// Flag of a trigger with a bucket.
+/// Flag: the trigger has a bucket.
 pub const RATE_LIMIT: u8 = 0x02;
 
 /// A trigger: packets for `id` are sent to `to`.
@@ -15,7 +15,8 @@ pub struct Trigger {
     pub id: Id,
     /// [`ALLOW_SHORTCUT`]; other flags are stored. [`RATE_LIMIT`] follows from `bucket`.
     pub flags: u8,
-    /// Bits that a packet's id has in common at least; below 192 counts as 192.
+    /// Least number of bits that a packet's id has in common with the trigger's id; below 192
+    /// counts as 192.
     pub prefix_bits: u16,
     /// The answer to the server's challenge.
     pub nonce: [u8; 16],
@@ -47,7 +48,7 @@ impl Trigger {
         Trigger { id, flags: 0, prefix_bits: ID_BITS, nonce: [0; 16], to, key, bucket: None }
     }
 
-    /// Bits that a packet's id must have in common, 192 to 256 if it is valid.
+    /// Number of bits that a packet's id must have in common: 192 to 256 if it is valid.
     pub fn needed_bits(&self) -> u16 {
         self.prefix_bits.max(LEAST_PREFIX_BITS)
     }
@@ -55,7 +56,7 @@ impl Trigger {
     /// Reads a trigger that begins with its flags.
     ///
     /// # Errors
-    /// The bytes end, or its address is of no known type.
+    /// The bytes end too early, or the address type is unknown.
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Trigger, WireError> {
         let flags = reader.byte("the flags of a trigger")?;
         let id = reader.id()?;

@@ -1,4 +1,4 @@
-//! Servers and clients in virtual time, with a network that delays and loses.
+//! Servers and clients in virtual time, with a network that delays and loses packets.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -32,7 +32,7 @@ pub(crate) struct World {
     pub(crate) replicas: usize,
     /// Hosts behind NATs, and the addresses that they get.
     pub(crate) nat: BTreeMap<SocketAddr, SocketAddr>,
-    /// A NAT's address, and a remote address from which it accepts datagrams.
+    /// Pairs of a NAT's address and a remote address from which it accepts datagrams.
     opened: BTreeSet<(SocketAddr, SocketAddr)>,
     flying: BinaryHeap<Flying>,
     number: u64,
@@ -185,7 +185,7 @@ impl World {
         all
     }
 
-    /// The responsible server of a position, by comparing all servers.
+    /// The responsible server of a position, found by comparing all servers.
     pub(crate) fn oracle(&self, key: &Prefix) -> Member {
         let order = self.order();
         *order.iter().find(|one| one.id >= *key).unwrap_or(&order[0])

@@ -15,8 +15,8 @@ pub(crate) struct Table {
     pub(crate) six: Vec<(Ipv6Prefix, NextHop)>,
 }
 
-/// Reads a table. The next hop is made of the number behind the prefix, or else of
-/// the line's.
+/// Reads a table. The next hop is derived from the number behind the prefix, or else from the
+/// line's number.
 pub(crate) fn read(path: &Path) -> io::Result<Table> {
     let mut table = Table::default();
     for (number, line) in BufReader::new(GzDecoder::new(File::open(path)?)).lines().enumerate() {
@@ -35,7 +35,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Table> {
     Ok(table)
 }
 
-/// Numbers that look random and are the same every time (xorshift64*).
+/// Pseudo-random numbers that are the same in every run (xorshift64*).
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {

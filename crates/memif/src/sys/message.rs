@@ -1,4 +1,4 @@
-//! Descriptors that the kernel makes: of a client, and with a message.
+//! Descriptors that the kernel makes: for a client, and with a message.
 
 use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -9,12 +9,12 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockFlag, accept4, recvmsg
 
 use crate::wire::MESSAGE_BYTES;
 
-/// The kernel sends no more with one message. With room for all of them none is cut off, and all
-/// received descriptors are closed in the end.
+/// The kernel sends at most this many with one message. With room for all of them none is lost, and
+/// all received descriptors are finally closed.
 const MOST_DESCRIPTORS: usize = 253;
 
 /// Takes a message without waiting: its bytes, its whole length, its descriptors. A length of zero
-/// means that the peer has closed.
+/// means that the peer has closed the connection.
 ///
 /// # Errors
 /// The error of recvmsg(2); `EAGAIN` when there is none.
@@ -42,7 +42,7 @@ pub(crate) fn receive(socket: &OwnedFd) -> nix::Result<([u8; MESSAGE_BYTES], usi
     Ok((whole, length, descriptors))
 }
 
-/// Takes a client of a listening socket.
+/// Accepts a client of a listening socket.
 ///
 /// # Errors
 /// The error of accept4(2); `EAGAIN` if there is none.

@@ -1,14 +1,14 @@
 //! Memory shared with a peer.
 //!
-//! The reasons why reading and writing it is sound, for any behaviour of the peer:
+//! Reading and writing it is sound for any behaviour of the peer, for these reasons:
 //!
 //! - It keeps its length: a region's file cannot shrink (`F_SEAL_SHRINK`, checked or set before its
-//!   length is read), is of ordinary pages, and is mapped at its own length at most. So nothing
-//!   here raises SIGBUS, except on a machine with `vm.overcommit_memory=2` that has no memory left
-//!   for the first access to a page.
-//! - It stays mapped as long as its [`Region`] lives, which all pointers into it borrow.
-//! - No Rust reference to its bytes exists. Words of rings are atomics, frames are copied by raw
-//!   moves; a peer that writes at the same time changes only bytes.
+//!   length is read). It consists of ordinary pages, and at most its own length is mapped. So no
+//!   access raises SIGBUS, except on a machine with `vm.overcommit_memory=2` without memory for the
+//!   first access to a page.
+//! - It stays mapped as long as its [`Region`] exists, which all pointers into it borrow.
+//! - No Rust reference to its bytes exists. Words of rings are atomics, and frames are copied by
+//!   raw moves. A peer that writes at the same time changes only bytes.
 
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, OwnedFd};
@@ -31,7 +31,8 @@ pub(crate) struct Region {
 impl Region {
     /// Maps the first `bytes` bytes of a file that a peer has sent as region `index`.
     pub(crate) fn adopt(file: &OwnedFd, index: u16, bytes: u64) -> Result<Self, MemifError> {
-        // First of all: a file with seals is memory, and no query of it waits for another process.
+        // This is checked first: a file with seals is memory, and no query of it waits for another
+        // process.
         let seals = fcntl(file, FcntlArg::F_GET_SEALS).map_err(|_| Violation::Unsealed(index))?;
         if !SealFlag::from_bits_retain(seals).contains(SealFlag::F_SEAL_SHRINK) {
             fcntl(file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK))
@@ -109,7 +110,7 @@ impl Memory {
         Some(Chunk { base, bytes, life: PhantomData })
     }
 
-    /// Prefetches the memory that a descriptor points to, if it is valid.
+    /// Prefetches the memory of a descriptor's buffer, if the descriptor is valid.
     #[inline(always)]
     pub(crate) fn prefetch<const WRITE: bool>(&self, region: u16, offset: u32) {
         if let Some(chunk) = self.chunk(region, offset, 0) {
@@ -136,8 +137,8 @@ fn prefetch_at<const WRITE: bool>(address: *const u8) {
     let _ = address;
 }
 
-/// A piece of shared memory: a buffer, or as much of it as a frame fills. The peer may write it at
-/// any time, so a reader that relies on its contents copies them first.
+/// A piece of shared memory: a buffer, or the part of it that a frame fills. The peer may write it
+/// at any time, so a reader that relies on its contents must copy them first.
 #[derive(Clone, Copy)]
 pub struct Chunk<'a> {
     /// The first of `bytes` bytes that stay mapped during the lifetime.
@@ -157,14 +158,14 @@ impl Chunk<'_> {
         self.bytes
     }
 
-    /// Its first `bytes` bytes; all of it if there are no more.
+    /// The first `bytes` bytes of the piece; the whole piece if it has fewer.
     #[inline(always)]
     #[must_use]
     pub(crate) fn first(self, bytes: usize) -> Self {
         Self { bytes: self.bytes.min(bytes), ..self }
     }
 
-    /// Copies it to the start of `to`, as much as fits.
+    /// Copies the piece to the start of `to`, as much as fits.
     #[inline(always)]
     pub fn copy_to(&self, to: &mut [u8]) {
         let bytes = self.bytes.min(to.len());
@@ -172,7 +173,7 @@ impl Chunk<'_> {
         unsafe { copy(self.base, to.as_mut_ptr(), bytes) };
     }
 
-    /// Fills its start with `from`, as much as fits.
+    /// Fills the start of the piece with `from`, as much as fits.
     #[inline(always)]
     pub fn copy_from(&self, from: &[u8]) {
         let bytes = self.bytes.min(from.len());
@@ -180,16 +181,16 @@ impl Chunk<'_> {
         unsafe { copy(from.as_ptr(), self.base, bytes) };
     }
 
-    /// Copies it to byte `offset` of a mapping, such as a packet pool. Without room there, returns
-    /// false and copies nothing.
+    /// Copies the piece to byte `offset` of a mapping, such as a packet pool. Without room there,
+    /// returns false and copies nothing.
     #[inline(always)]
     pub fn copy_to_mapping(&self, to: &Mapping, offset: usize) -> bool {
         if offset.checked_add(self.bytes).is_none_or(|end| end > to.bytes()) {
             return false;
         }
-        // SAFETY: both ranges are mapped (the target's is checked). They are different
-        // mappings: no region of a peer is handed out. Should both map one file, bytes come
-        // out in some order, as with any two writers.
+        // SAFETY: both ranges are mapped (the target's is checked). They are different mappings,
+        // because no region of a peer is ever passed as a target. If both map the same file, bytes
+        // arrive in some order, as with any two writers.
         unsafe { copy(self.base, to.base().as_ptr().add(offset), self.bytes) };
         true
     }
@@ -201,21 +202,21 @@ impl Chunk<'_> {
         if bytes > self.bytes || offset.checked_add(bytes).is_none_or(|end| end > from.bytes()) {
             return false;
         }
-        // SAFETY: as above, the other way round.
+        // SAFETY: as above, in the opposite direction.
         unsafe { copy(from.base().as_ptr().add(offset), self.base, bytes) };
         true
     }
 }
 
-/// Copies short frames by two moves of fixed size, which may overlap in the middle: a call of
-/// `memcpy` for each costs more than its moves.
+/// Copies short frames by two moves of fixed size, which may overlap in the middle. A call of
+/// `memcpy` for each frame would cost more than the moves.
 ///
 /// # Safety
 /// `from` is readable and `to` writable for `bytes` bytes; they do not overlap.
 #[inline(always)]
 unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     /// # Safety
-    /// As the outer function's, and `N <= bytes`.
+    /// The same as for the outer function, and `N <= bytes`.
     #[inline(always)]
     unsafe fn ends<const N: usize>(from: *const u8, to: *mut u8, bytes: usize) {
         // SAFETY: the first and the last N bytes of each lie inside, as N <= bytes. Arrays of

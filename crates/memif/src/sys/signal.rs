@@ -1,9 +1,9 @@
-//! Waking a peer by an eventfd that the peer has too.
+//! Wakes a peer by an eventfd that the peer has too.
 //!
 //! Each of two processes that share an open file can change its mode. So a hostile peer can make
 //! its eventfd blocking and full, and a plain write(2) to it would hang. Only the kernel's own
-//! signal to an eventfd, at the end of an asynchronous request, never blocks. So a signal is a
-//! request to read 0 bytes of an empty file.
+//! signal to an eventfd, at the end of an asynchronous request, never blocks. So this module
+//! signals by a request to read 0 bytes of an empty file.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::error::{Doing, MemifError};
 
-/// Most finished requests whose results were not collected.
+/// Most finished requests whose results have not been collected.
 const REQUESTS: usize = 64;
 /// `IOCB_FLAG_RESFD`: signal an eventfd at the end.
 const SIGNAL_WHEN_DONE: u32 = 1;
 
-/// `struct iocb` of linux/aio_abi.h, as little-endian machines have it.
+/// `struct iocb` of linux/aio_abi.h in its little-endian form.
 #[repr(C)]
 #[derive(Default)]
 struct Request {
@@ -47,7 +47,7 @@ struct Done {
 }
 
 /// Wakes peers without waiting for them, even hostile ones. One signal serves all interfaces and
-/// threads of a process; dropping the last copy takes some milliseconds.
+/// threads of a process. Dropping the last copy takes some milliseconds.
 #[derive(Clone)]
 pub struct Signal {
     shared: Arc<Shared>,
@@ -59,10 +59,10 @@ struct Shared {
 }
 
 impl Signal {
-    /// Prepares it. It needs the system calls `io_setup`, `io_submit` and `io_getevents`.
+    /// Prepares the signal. It needs the system calls `io_setup`, `io_submit` and `io_getevents`.
     ///
     /// # Errors
-    /// When the kernel has no asynchronous I/O, or not for so many (`fs.aio-max-nr`).
+    /// If the kernel has no asynchronous I/O, or not for so many processes (`fs.aio-max-nr`).
     pub fn new() -> Result<Self, MemifError> {
         let doing = "prepare signals by asynchronous I/O (is fs.aio-nr at fs.aio-max-nr?)";
         let empty = memfd_create(c"empty", MFdFlags::MFD_CLOEXEC).doing(doing)?;
@@ -97,8 +97,8 @@ impl Signal {
             ..Request::default()
         };
         let requests = [&raw const request];
-        // SAFETY: the kernel reads one pointer and the request it points to, and is done with
-        // both when it returns: a read of memory, of no bytes, does not outlast the call.
+        // SAFETY: the kernel reads one pointer and the request that it points to. It no longer uses
+        // them when it returns: a read of no bytes from memory ends within the call.
         let sent = unsafe {
             libc::syscall(libc::SYS_io_submit, self.shared.context, 1_usize, requests.as_ptr())
         };
@@ -107,8 +107,8 @@ impl Signal {
 
     fn collect(&self) {
         let mut done = [Done::default(); REQUESTS];
-        // SAFETY: the kernel writes at most `REQUESTS` results; without a least number it does not
-        // wait. The results are not used.
+        // SAFETY: the kernel writes at most `REQUESTS` results; it does not wait, because no
+        // minimum is given. The results are not used.
         let _ = unsafe {
             libc::syscall(
                 libc::SYS_io_getevents,
@@ -124,7 +124,7 @@ impl Signal {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: of an own context; no request is under way.
+        // SAFETY: the context belongs to this value, and no request is pending.
         unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
     }
 }

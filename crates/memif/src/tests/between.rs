@@ -12,7 +12,7 @@ fn frame(number: usize, length: usize) -> Vec<u8> {
     (0..length).map(|at| (number.wrapping_mul(31) + at * 7 + (at >> 8)) as u8).collect()
 }
 
-/// Receives whatever waits, in batches of 256.
+/// Receives all waiting frames, in batches of 256.
 fn receive(receiver: &mut Receiver, room: usize) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     loop {
@@ -252,7 +252,7 @@ fn who_falls_asleep_misses_nothing_of_a_peer_without_fences() {
                 while begun.load(Ordering::Acquire) != round {
                     std::thread::yield_now();
                 }
-                // A thread that has just looked for room has the line of the flag.
+                // The thread that has just checked for room has the flag's cache line.
                 assert!(transmitter.room().is_ok());
                 pause(round.wrapping_mul(7));
                 let asked = transmitter.transmit_unfenced();

@@ -20,13 +20,13 @@ fn eventfd() -> OwnedFd {
     EventFd::new().unwrap().into()
 }
 
-/// One victim's rings, and the whole memory as in its peer.
+/// The rings of one victim, and the whole memory as its peer sees it.
 struct Victim {
     receiver: Receiver,
     transmitter: Transmitter,
     memory: Arc<Memory>,
     words: usize,
-    /// Offsets of its rings, bytes: to receive from, to transmit into.
+    /// Offsets of its rings in bytes: the ring to receive from, and the ring to transmit into.
     rings: [usize; 2],
 }
 
@@ -88,7 +88,7 @@ impl Victim {
         self.words()[at + 1].store(offset, Ordering::Release);
     }
 
-    /// Uses both rings, and checks what must hold for any peer.
+    /// Uses both rings, and checks the properties that must hold for any peer.
     fn work(&mut self) {
         let before = self.receiver.counters();
         let mut passed = 0;
@@ -112,7 +112,7 @@ impl Victim {
     }
 }
 
-/// The writes of a hostile peer: any word, or a plausible one at the right place.
+/// The writes of a hostile peer: any word, or a plausible word at the right place.
 #[derive(Debug, Clone)]
 enum Write {
     Word(usize, u64),
@@ -175,7 +175,7 @@ fn descriptors_that_point_nowhere_are_dropped_and_counted() {
         (good, u64::from(u32::MAX)),
         (Head { bytes: 65536, ..good }, 0),
         (good, 4096),
-        // Two in a chain, the second out of range; and a chain without an end.
+        // Two descriptors in a chain, the second out of range; and a chain without an end.
         (Head { flags: NEXT, ..good }, 4096),
         (Head { region: 9, ..good }, 4096),
         (good, 4096),
@@ -194,7 +194,7 @@ fn descriptors_that_point_nowhere_are_dropped_and_counted() {
 #[test]
 fn a_client_believes_no_place_and_no_length_that_its_server_writes() {
     let mut victim = Victim::new(true);
-    // The first is valid, independent of the place in its descriptor: the client knows its own
+    // The first frame is valid whatever place its descriptor contains: the client knows its own
     // places.
     victim.describe(0, 0, Head { flags: 0, region: 77, bytes: 64 }, u64::MAX);
     victim.describe(0, 1, Head { flags: 0, region: 0, bytes: 257 }, 0);

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use europa_control::{Plan, Question};
 use europa_plan::Failure;
 
+use super::facts::Facts;
 use crate::control::Control;
 use crate::ports::Port;
 use crate::{Doing, NodeError};
@@ -47,15 +48,28 @@ impl PlanThread {
 }
 
 fn work(tasks: &Receiver<Task>, control: &Control) {
+    let mut last: Option<Facts> = None;
     for task in tasks {
         match task {
             Task::Plan(question) => {
                 let ticket = question.ticket();
                 let look = |port: &europa_api::Port| Port::peek(port).map_err(Failure::from);
+                let documents = question.documents().clone();
                 // The engine waits for an answer.
-                let plan = catch_unwind(AssertUnwindSafe(|| question.answer(look)))
-                    .unwrap_or_else(|_| Plan::failed(ticket));
-                control.tell(move |node| node.change.planned(plan));
+                let answer = AssertUnwindSafe(|| {
+                    let known = last.take().filter(|facts| facts.are_of(&documents));
+                    (known.unwrap_or_else(|| Facts::of(&documents)), question.answer(look))
+                });
+                match catch_unwind(answer) {
+                    Ok((facts, plan)) => {
+                        last = Some(facts.clone());
+                        control.tell(move |node| node.change.planned(plan, Some(facts)));
+                    }
+                    Err(_) => {
+                        let plan = Plan::failed(ticket);
+                        control.tell(move |node| node.change.planned(plan, None));
+                    }
+                }
             }
             Task::Free(what) => drop(what),
         }

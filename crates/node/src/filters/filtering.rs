@@ -10,7 +10,7 @@ use europa_control::Stop;
 use europa_plan::SliceId;
 use europa_switch::orders::Order;
 
-use super::{FilterActor, Fresh, Index, Orders, OwnChanges, WayOrder, WayTo};
+use super::{Entries, FilterActor, Fresh, Index, Orders, OwnChanges, WayOrder, WayTo};
 use crate::NodeError;
 use crate::beside::{Purpose, Work};
 use crate::change::Change;
@@ -103,8 +103,8 @@ impl Filtering {
     }
 
     /// Whether the rules of documents fit.
-    pub(crate) fn check(&self, documents: &Documents) -> Result<(), NodeError> {
-        self.index.check(documents)
+    pub(crate) fn check(&self, entries: &Entries) -> Result<(), NodeError> {
+        self.index.check(entries)
     }
 
     /// Documents whose rules are in force.

@@ -1,53 +1,102 @@
 //! Commands of hosts that change, and those that have ended.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
 
 use europa_api::Host;
+use europa_api::stats::HostStats;
+use europa_host::Inside;
 
-use super::Hosts;
-use super::run::{run, run_image};
-use crate::NodeError;
-use crate::context::Context;
+use super::record::read_records;
+use super::run::{Commands, run, run_image};
+use super::show::text;
+use super::{HOSTS, Hosts, make};
+use crate::context::{Context, open_log};
+use crate::events::Events;
+use crate::kept::Kept;
+use crate::{Instance, NodeError};
 
 /// As many of the last lines of a host's commands are shown.
 const LAST_LINES: usize = 3;
 
-impl Hosts {
-    /// Starts the commands that change.
-    pub(super) fn start_commands(
-        &mut self,
-        context: &Context,
+/// Hosts that a thread has made.
+pub(super) struct Making {
+    /// Their description.
+    pub(super) stats: Vec<HostStats>,
+    /// Their documents.
+    pub(super) hosts: Vec<Host>,
+    /// Shells that run commands, by host.
+    pub(super) started: Vec<(String, Commands)>,
+    /// The reason why some commands were not started.
+    pub(super) failed: Option<NodeError>,
+}
+
+impl Making {
+    /// Makes the hosts that are `wanted` of the hosts `made`, starts their commands, and writes them
+    /// down. Hosts that were `there` have their images' commands.
+    pub(super) fn make(
+        instance: &Instance,
+        kept: &Kept,
+        events: &Events,
+        there: &HashSet<String>,
+        made: &mut Vec<Host>,
         wanted: &[Host],
-    ) -> Result<(), NodeError> {
-        for (place, host) in other_commands(&self.made, wanted) {
-            if let Some(made) = Arc::make_mut(&mut self.made).get_mut(place) {
+    ) -> Result<Self, NodeError> {
+        let stats = make::make(instance, made, wanted)?;
+        let hosts = wanted.to_vec();
+        let mut making = Self { stats, hosts, started: Vec::new(), failed: None };
+        let is_fresh = |host: &&Host| !there.contains(&*host.name.to_string());
+        making.failed = making
+            .start_commands(instance, made)
+            .and_then(|()| making.start_images(instance, wanted.iter().filter(is_fresh)))
+            // From here on the next node adopts them.
+            .and_then(|()| kept.note(HOSTS, None, &text(wanted)))
+            .err();
+        if making.failed.is_none() {
+            for host in making.stats.iter().filter(|host| !there.contains(&host.name)) {
+                events.note("host", &host.name, "Made", format!("in {}", host.namespace));
+            }
+        }
+        Ok(making)
+    }
+
+    /// Starts the commands that change.
+    fn start_commands(&mut self, instance: &Instance, made: &mut [Host]) -> Result<(), NodeError> {
+        for (place, host) in other_commands(made, &self.hosts) {
+            if let Some(made) = made.get_mut(place) {
                 made.run.clone_from(&host.run);
             }
             if host.run.is_empty() {
                 continue;
             }
-            let name = format!("host.{}", host.name);
-            let shell = run(&context.instance, host, context.log(&name)?)?;
-            self.running.push((host.name.to_string(), shell));
+            let log = open_log(instance, &format!("host.{}", host.name))?;
+            self.started.push((host.name.to_string(), run(instance, host, log)?));
         }
         Ok(())
     }
 
     /// Starts the commands of the images of new hosts.
-    pub(super) fn start_images<'h>(
+    fn start_images<'h>(
         &mut self,
-        context: &Context,
+        instance: &Instance,
         fresh: impl Iterator<Item = &'h Host>,
     ) -> Result<(), NodeError> {
+        let fresh: Vec<&Host> = fresh.filter(|host| host.root.is_some()).collect();
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        let records = read_records(instance);
+        let images = records.into_iter().filter_map(|record| Some((record.host, record.inside?)));
+        let images: HashMap<String, Inside> = images.collect();
         for host in fresh {
-            let log = || context.log(&format!("host.{}", host.name));
-            let command = run_image(&context.instance, host, log)?;
-            self.running.extend(command.map(|command| (host.name.to_string(), command)));
+            let log = || open_log(instance, &format!("host.{}", host.name));
+            let command = run_image(instance, host, images.get(&*host.name.to_string()), log)?;
+            self.started.extend(command.map(|command| (host.name.to_string(), command)));
         }
         Ok(())
     }
+}
 
+impl Hosts {
     /// Notes which hosts' commands have ended, and which of those have failed.
     pub(crate) fn bury(&mut self, context: &Context) {
         let mut ended = Vec::new();

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use europa_api::stats::HostStats;
 use europa_api::{At, Host, HostAttachment, HostBind, HostInterface, HostPlace};
 use europa_host::{Bind, Inside};
+use europa_image::Config;
 use europa_plan::hosts::{Key as Line, direct, find, interfaces, outer_name, port_mac};
 use europa_port::{
     Device, End, Namespace, device_index, make_veth, move_device, name_path, set_defaults, set_mtu,
@@ -116,7 +117,7 @@ fn inside(instance: &Instance, host: &Host, namespace: &Path) -> Result<Inside, 
         namespace: namespace.to_owned(),
         environment: of_image.chain(host.env.0.iter().map(text)).collect(),
         root: folder.or_else(|| root.map(PathBuf::from)),
-        image: image.map(|image| image.config),
+        image: command(host, image.map(|image| image.config)),
         binds: binds
             .map(|bind| Bind {
                 from: bind.from.into(),
@@ -125,6 +126,27 @@ fn inside(instance: &Instance, host: &Host, namespace: &Path) -> Result<Inside, 
             })
             .collect(),
     })
+}
+
+/// The settings of the host's command: those of its document, then those of its image.
+fn command(host: &Host, image: Option<Config>) -> Option<Config> {
+    let words = |given: &[At<String>]| given.iter().map(|word| word.value.clone()).collect();
+    let is_given = !host.entrypoint.is_empty() || !host.command.is_empty() || host.user.is_some();
+    if !is_given {
+        return image;
+    }
+    let mut config = image.unwrap_or_default();
+    if !host.entrypoint.is_empty() {
+        config.entrypoint = words(&host.entrypoint);
+        config.command.clear();
+    }
+    if !host.command.is_empty() {
+        config.command = words(&host.command);
+    }
+    if let Some(user) = &host.user {
+        config.user.clone_from(&user.value);
+    }
+    Some(config)
 }
 
 /// A host without anything inside.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use europa_api::Host;
+use europa_host::Inside;
 
 use super::record::refused;
 use crate::{Instance, NodeError};
@@ -65,13 +66,15 @@ pub(super) fn run(instance: &Instance, host: &Host, log: File) -> Result<Command
     Ok(Commands { child: Some(child), ended })
 }
 
-/// Starts the command of a host's image, if it has one; `log` opens the log for its output.
+/// Starts the command of a host's image, if it has one; `inside` is the view of its programs, and
+/// `log` opens the log for its output.
 pub(super) fn run_image(
     instance: &Instance,
     host: &Host,
+    inside: Option<&Inside>,
     log: impl FnOnce() -> Result<File, NodeError>,
 ) -> Result<Option<Commands>, NodeError> {
-    let image = super::inside_of(instance, &host.name).and_then(|inside| inside.image);
+    let image = inside.and_then(|inside| inside.image.as_ref());
     let words = image.map(|image| image.words()).unwrap_or_default();
     if words.is_empty() {
         return Ok(None);

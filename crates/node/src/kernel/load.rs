@@ -73,6 +73,19 @@ impl Kernel {
         Ok(waits)
     }
 
+    /// Begins to load the transmit programs of `workers` workers. Returns whether some are still to come.
+    pub(crate) fn load_transmit(
+        &mut self,
+        context: &Context,
+        workers: u32,
+    ) -> Result<bool, NodeError> {
+        let mut waits = false;
+        for worker in 0..workers {
+            waits |= self.load(context, Program::Transmit(worker))?;
+        }
+        Ok(waits)
+    }
+
     /// Begins to load a program. Returns whether it is still to come.
     fn load(&mut self, context: &Context, program: Program) -> Result<bool, NodeError> {
         if self.loading.failed.contains_key(&program) {

@@ -1,7 +1,6 @@
 //! Requests of the actor of filters to the loop: orders to the switch, and writing down.
 
 use europa_api::rest::{FilterChanged, ProblemDetails};
-use europa_switch::orders::Order;
 
 use super::Node;
 use crate::NodeError;
@@ -45,11 +44,9 @@ impl Node {
 
     /// Sends ways to the switch, even while it gets its rules.
     pub(crate) fn tell_ways(&mut self, ways: &[WayOrder]) -> Result<(), NodeError> {
-        let objects = self.objects();
-        let orders: Vec<Order> =
-            ways.iter().map(|(number, way)| objects.way(*number, way)).collect();
+        let order = self.objects().ways(ways);
         let Some(switch) = self.switch.any() else { return Ok(()) };
-        unless_gone(switch.order_all(orders.into_iter()))
+        unless_gone(switch.order(&order, &[]).map(drop))
     }
 
     /// Informs the switch whose rules apply to the interfaces of a slice, or of all.

@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use europa_api::Host;
-use europa_control::Ticket;
+use europa_control::{Outcome, Submission, Ticket};
 
 use super::Node;
+use super::turns::Turns;
+use crate::control::Reply;
 use crate::hosts::{HostDrift, Made};
+use crate::ports::Looked;
 use crate::signallers;
 use crate::slow_path::Reloaded;
 use crate::{Doing, NodeError};
@@ -22,14 +25,22 @@ impl Node {
             // After the switch has just ended, the next one gets the order at its start.
             self.context.events.warn("switch", "", "Failed", error.to_string());
         }
+        let piece = Turns::piece();
         let documents = self.change.documents();
         if let Some(substrate) = self.kernel.substrate() {
             self.meters.follow(substrate, documents, &self.routers);
         }
+        self.turns.did("meters", piece);
+        let piece = Turns::piece();
         self.follow_cages();
+        self.turns.did("kernel routers", piece);
+        let piece = Turns::piece();
         self.follow_slices();
+        self.turns.did("control groups", piece);
+        let piece = Turns::piece();
         self.follow_signallers();
         self.follow_scene();
+        self.turns.did("signallers and captures", piece);
     }
 
     /// Sets the queues of ports as the documents say.
@@ -76,7 +87,10 @@ impl Node {
         if !self.change.has_steps() {
             let memory = self.switch.lasting().map(|lasting| &lasting.taps);
             let documents = self.change.documents();
-            self.captures.follow(documents, &self.ports, &self.routers, memory);
+            let former = self.captures.follow(documents, &self.ports, &self.routers, memory);
+            if let Some(former) = former {
+                self.change.free(former);
+            }
         }
     }
 
@@ -106,13 +120,9 @@ impl Node {
             slow_paths: slow_paths.namespaces(instance),
             uplinks: slow_paths.uplinks().clone(),
         });
-        if let Some(substrate) = self.kernel.substrate_mut() {
-            self.ports.follow_senders(&self.context.events, substrate);
-        }
         self.follow_far_ends();
-        let come = self.probe_ports();
-        if come || self.ports.has_come(&self.change.documents().ports) {
-            self.reconcile();
+        if !self.ports.is_looking() {
+            self.look_at_ports();
         }
     }
 
@@ -128,11 +138,35 @@ impl Node {
         }
     }
 
-    /// Looks at the devices of all ports. Whether to open one again.
-    pub(super) fn probe_ports(&mut self) -> bool {
-        let found = self.ports.probe(&self.context, self.kernel.substrate());
+    /// Has a thread look at the devices of all ports. Returns the number of the look; `None` if there
+    /// is nothing to look at.
+    fn look_at_ports(&mut self) -> Option<u64> {
+        let documents = self.change.documents();
+        self.ports.look(self.kernel.substrate(), &documents.ports)
+    }
+
+    /// A thread has looked at the devices of ports.
+    pub(crate) fn ports_looked(&mut self, looked: Looked) {
+        let number = looked.number;
+        let found = self.ports.looked(&self.context, self.kernel.substrate_mut(), looked);
         found.lost.iter().for_each(|port| self.routers.forget_neighbours(port));
-        found.come
+        while let Some((_, submission, reply)) =
+            self.submitted.pop_front_if(|(look, ..)| *look <= number)
+        {
+            self.change.submit(submission, reply);
+        }
+        if found.come {
+            self.reconcile();
+        }
+    }
+
+    /// Takes a submission, once a thread has looked at the devices of all ports; `reply` gets its
+    /// outcome.
+    pub(crate) fn submit(&mut self, submission: Submission, reply: Reply<Outcome>) {
+        match self.look_at_ports() {
+            Some(look) => self.submitted.push_back((look, submission, reply)),
+            None => self.change.submit(submission, reply),
+        }
     }
 
     /// Hosts that are not as they were made, found by the node itself: mended at once.

@@ -12,6 +12,7 @@ use europa_slowpath::namespace;
 
 use super::Node;
 use super::turns::Turns;
+use crate::beside::not_yet;
 use crate::change::{Checker, Trial};
 use crate::ports::Port;
 use crate::store::Store;
@@ -81,9 +82,7 @@ impl Machine for Node {
     }
 
     fn probe(&mut self) {
-        let piece = Turns::piece();
-        self.probe_ports();
-        self.turns.did("the look at ports", piece);
+        // A thread has looked at the devices before the change was submitted: see `Node::submit`.
     }
 
     fn actual(&self) -> Actual {
@@ -124,7 +123,7 @@ impl Machine for Node {
         let (cgroups, cores) = (&self.context.cgroups, self.context.cores.len());
         let admitted = self
             .filters
-            .check(&desired.documents)
+            .check(self.change.facts(&desired.documents).entries())
             .and_then(|()| meters::check(&desired.documents))
             .and_then(|()| slices::check(&desired.documents, cgroups, cores));
         self.turns.did("admission", piece);
@@ -170,7 +169,7 @@ impl Machine for Node {
         taken
     }
 
-    fn settle(&mut self) -> Result<(), Failure> {
+    fn settle(&mut self) -> Result<(), Stop> {
         let piece = Turns::piece();
         let queued = unless_gone(self.follow_queues());
         if queued.is_ok() {
@@ -178,14 +177,16 @@ impl Machine for Node {
             self.follow();
         }
         self.turns.did("queues and meters", piece);
-        Ok(queued?)
+        queued?;
+        match self.slices.are_behind() {
+            true => Err(not_yet()),
+            false => Ok(()),
+        }
     }
 
     fn warnings(&self) -> Vec<String> {
-        let piece = Turns::piece();
-        let warnings = self.ports.warnings().chain(self.change.documents().warnings()).collect();
-        self.turns.did("warnings", piece);
-        warnings
+        let documents = self.change.facts(self.change.documents());
+        self.ports.warnings().chain(documents.warnings().iter().cloned()).collect()
     }
 
     fn commit(&mut self, commit: Commit) {

@@ -74,8 +74,7 @@ pub fn run<End: FnOnce()>(
     let (control, inbox) = queue()?;
     let kept = Found::load(&store)?;
     let tokens = store.tokens()?;
-    let ssh_at = settings.ssh_at;
-    let ssh = ssh_at.map(|at| Prepared::new(&instance, lifetime, at)).transpose()?;
+    let ssh = settings.ssh_at.map(|at| Prepared::new(&instance, lifetime, at)).transpose()?;
     let store = StoreThread::start(Box::new(store))?;
     let context = Context::new(instance, lifetime, settings, control.clone())?;
     let mut node = Node::new(context, store)?;

@@ -2,6 +2,7 @@
 //! take tens of milliseconds.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use europa_api::rest::{NodeInfo, ProblemDetails, Status};
 use europa_api::stats::{NodeStats, PortStats, RouterStats, SwitchStats, TunnelStats};
@@ -11,6 +12,7 @@ use europa_switch::orders::SwitchStats as OfSwitchItself;
 use super::Node;
 use crate::Lifetime;
 use crate::link_tunnels::{Ends, LinkTunnels};
+use crate::ports::Look;
 use crate::stats::{End, Gathered, OfSwitch, cpu_ns, now_ns};
 use crate::switch::{Lasting, Switch};
 
@@ -107,6 +109,7 @@ impl Node {
             ports: self.ports.iter().map(|port| port.name.clone()).collect(),
             of_routers: Vec::new(),
             of_hosts: relays.collect(),
+            of_ports: Vec::new(),
         }
     }
 
@@ -120,12 +123,12 @@ impl Node {
         self.routers.stats(substrate, &self.slow_paths, names, switch)
     }
 
-    /// The counters of some ports.
+    /// The counters of some ports. A thread still has to read the losses of their devices.
     pub(crate) fn stats_of_ports(
-        &mut self,
+        &self,
         names: &HashSet<String>,
         switch: &OfSwitch,
-    ) -> Vec<PortStats> {
+    ) -> Vec<(PortStats, Arc<Look>)> {
         let Some(substrate) = self.kernel.substrate() else { return Vec::new() };
         self.ports.stats(substrate, names, switch)
     }

@@ -10,9 +10,9 @@ use europa_plan::RouterId;
 use super::Node;
 use crate::NodeError;
 use crate::beside::not_yet;
-use crate::filters::ended;
+use crate::filters::{WAYS_AT_ONCE, WayOrder, ended};
 use crate::objects::Objects;
-use crate::switch::{Begun, Switch};
+use crate::switch::{Begun, ForStep, Lasting, Starting, Switch};
 
 /// The ways that a switch has been told.
 enum ToldWays {
@@ -26,64 +26,93 @@ impl Node {
     /// Has a switch run.
     pub(super) fn have_switch(&mut self) -> Result<(), Stop> {
         self.kernel.opened(&self.context, &mut self.switch)?;
-        if !self.switch.runs() && self.switch.due().is_none() {
-            match self.start_switch() {
-                Ok(()) => {}
-                Err(error @ NodeError::Channel { .. }) => {
-                    self.switch.try_again();
-                    return Err(Stop::NotNow(error.into()));
-                }
-                Err(error) => return Err(error.into()),
+        if let Some(error) = self.switch.take_refusal() {
+            if matches!(error, NodeError::Channel { .. }) {
+                self.switch.try_again();
+                return Err(Stop::NotNow(error.into()));
             }
+            return Err(error.into());
+        }
+        if !self.switch.runs() && self.switch.due().is_none() {
+            self.start_switch(ForStep::Yes)?;
         }
         if self.switch.is_begun() { Err(not_yet()) } else { Ok(()) }
     }
 
-    /// Starts a switch and sends it all objects. If it gets rules, the objects follow behind these.
-    fn start_switch(&mut self) -> Result<(), NodeError> {
-        let mut switch = self.begin_switch()?;
+    /// Has a thread start a switch. All objects are sent to it then, and its rules before these.
+    fn start_switch(&mut self, for_step: ForStep) -> Result<(), NodeError> {
+        let starting = self.prepare_switch()?;
+        let then = |node: &mut Node, started| node.switch_has_started(started);
+        let thread = self.context.beside("switch", move || starting.start(), then)?;
+        self.switch.starts(thread, for_step);
+        Ok(())
+    }
+
+    /// A thread has started a switch, or not.
+    fn switch_has_started(&mut self, started: Result<Switch, NodeError>) {
+        let for_step = self.switch.has_started();
+        if let Err(error) = started.and_then(|switch| self.load_switch(switch, for_step)) {
+            self.switch.refuses(error, for_step);
+        }
+    }
+
+    /// Sends a switch all objects. If it gets rules, the objects follow behind these.
+    fn load_switch(&mut self, mut switch: Switch, for_step: ForStep) -> Result<(), NodeError> {
         // The switch gets its rules before the interfaces, so that no packet passes without rules.
         let control = self.context.control.clone();
         let then = move |loaded: Result<(), NodeError>| {
             control.tell(move |node| node.switch_has_filters(loaded));
         };
         match self.filters.load(&mut switch, true, then)? {
-            true => self.switch.wait_with(switch),
+            true => self.switch.wait_with(switch, for_step),
             false => self.finish_switch(switch, &ToldWays::No)?,
         }
         Ok(())
     }
 
-    /// The same at the start of a node, which waits until it is done.
+    /// Starts a switch at the start of a node, which waits until it is done.
     pub(super) fn start_switch_now(&mut self) -> Result<(), NodeError> {
-        let mut switch = self.begin_switch()?;
+        let mut switch = self.prepare_switch()?.start()?;
         load_filters_now(self.objects(), &mut switch)?;
         self.finish_switch(switch, &ToldWays::AllBut(HashSet::new()))
     }
 
     /// A switch that was begun has its rules, or has ended.
     fn switch_has_filters(&mut self, loaded: Result<(), NodeError>) {
-        let Some(Begun { switch, come }) = self.switch.take_begun() else { return };
+        let Some(Begun { switch, come, for_step }) = self.switch.take_begun() else { return };
         let ways = ToldWays::AllBut(come);
         if let Err(error) = loaded.and_then(|()| self.finish_switch(switch, &ways)) {
-            self.switch.failed(&error);
+            self.switch.refuses(error, for_step);
         }
         self.change.goes_on();
     }
 
     /// Starts the switch again, if it is due.
     pub(super) fn revive_switch(&mut self) {
-        if self.switch.is_due(Instant::now())
-            && let Err(error) = self.start_switch()
-        {
+        let now = Instant::now();
+        let is_due = self.switch.next_due().is_some_and(|due| due <= now);
+        if !is_due || self.switch.is_begun() {
+            return;
+        }
+        let workers = self.switch.lasting().map_or(0, Lasting::workers);
+        let started = match self.kernel.load_transmit(&self.context, workers) {
+            // Programs of a switch that was adopted.
+            Ok(true) => return self.switch.put_off(now),
+            Ok(false) => {
+                self.switch.counts_as_started();
+                self.start_switch(ForStep::No)
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = started {
             self.switch.failed(&error);
         }
     }
 
-    fn begin_switch(&mut self) -> Result<Switch, NodeError> {
+    fn prepare_switch(&mut self) -> Result<Starting, NodeError> {
         self.queues.forget();
         self.tunnels.forget();
-        self.switch.begin(&self.context, self.kernel.up()?)
+        self.switch.prepare(&self.context, self.kernel.up()?)
     }
 
     fn finish_switch(&mut self, mut switch: Switch, ways: &ToldWays) -> Result<(), NodeError> {
@@ -123,7 +152,7 @@ pub(super) fn load_filters_now(objects: Objects<'_>, switch: &mut Switch) -> Res
     if !objects.filters.load(switch, false, then)? {
         return Ok(());
     }
-    let ways = objects.filters.ways();
-    switch.order_all(ways.map(|(number, way)| objects.way(*number, way)))?;
+    let ways: Vec<WayOrder> = objects.filters.ways().cloned().collect();
+    switch.order_all(ways.chunks(WAYS_AT_ONCE).map(|ways| objects.ways(ways)))?;
     outcome.recv().unwrap_or_else(|_| Err(ended()))
 }

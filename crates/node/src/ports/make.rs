@@ -1,14 +1,16 @@
 //! A port that comes.
 
+use std::sync::Arc;
+
 use europa_control::Stop;
 use europa_plan::wires::is_wire;
-use europa_substrate::Substrate;
+use europa_substrate::{Attacher, Substrate};
 
 use super::port::can_ask;
 use super::{Port, Ports};
 use crate::beside::Purpose;
 use crate::context::Context;
-use crate::{NodeError, wires};
+use crate::{Instance, NodeError, leftovers, wires};
 
 impl Ports {
     /// Opens a port and attaches it, in a thread: the kernel takes its time. The switch and the
@@ -26,18 +28,19 @@ impl Ports {
             }
             let _ = port.undo.undo();
         };
-        let opened = match self.opening.result(&purpose, undo) {
-            Ok(None) => return Err(self.begin_to_open(context, substrate, purpose, document)?),
+        match self.opening.result(&purpose, undo) {
+            Ok(None) => Err(self.begin_to_open(context, substrate, purpose, document)?),
             Ok(Some(port)) => {
                 note_attached(context, &port);
                 self.all.push(port);
                 Ok(())
             }
-            Err(Stop::NotNow(why)) => return Err(Stop::NotNow(why)),
-            Err(failed) => Err(failed),
-        };
-        self.note(context)?;
-        opened
+            Err(Stop::NotNow(why)) => Err(Stop::NotNow(why)),
+            Err(failed) => {
+                self.note(context)?;
+                Err(failed)
+            }
+        }
     }
 
     fn begin_to_open(
@@ -47,28 +50,54 @@ impl Ports {
         purpose: Purpose,
         document: &europa_api::Port,
     ) -> Result<Stop, NodeError> {
-        let id = free_number(self.all.iter().map(|port| port.id));
-        let is_wire = is_wire(&document.name.value);
-        if !is_wire {
-            self.note_and(context, Some(Port::before(document)?))?;
-        }
-        let attacher = substrate.attacher(&Port::namespace(document)?)?;
-        let (document, asks) = (document.clone(), can_ask(substrate));
-        let instance = context.instance.clone();
-        let work = move || {
-            if is_wire {
-                wires::make(&instance, &document)?;
-            }
-            let mut port = Port::open(id, &document, asks)?;
-            match port.attach(&attacher) {
-                Ok(()) => Ok(port),
-                Err(error) => {
-                    let _ = port.undo.undo();
-                    Err(error)
-                }
-            }
+        let opening = Opening {
+            id: free_number(self.all.iter().map(|port| port.id)),
+            document: document.clone(),
+            others: self.noted(),
+            attacher: substrate.attacher(&Port::namespace(document)?)?,
+            asks: can_ask(substrate),
+            instance: context.instance.clone(),
         };
+        let work = move || opening.open();
         Ok(self.opening.begin(context, purpose, |node| &mut node.ports.opening, work))
+    }
+}
+
+/// A port that a thread opens.
+struct Opening {
+    id: u32,
+    document: europa_api::Port,
+    /// The records of the other ports.
+    others: Vec<Arc<str>>,
+    attacher: Attacher,
+    asks: bool,
+    instance: Instance,
+}
+
+impl Opening {
+    /// Writes down how the device is before its first change: a node that is killed meanwhile has its
+    /// successor put it back. From the last record on, the successor adopts the port.
+    fn open(self) -> Result<Port, NodeError> {
+        if is_wire(&self.document.name.value) {
+            wires::make(&self.instance, &self.document)?;
+        } else {
+            self.note(&Port::before(&self.document)?.text())?;
+        }
+        let mut port = Port::open(self.id, &self.document, self.asks)?;
+        let attached = port.attach(&self.attacher).and_then(|()| self.note(&port.noted()));
+        if attached.is_err() {
+            // Without its pin, the attachment ends with its descriptor.
+            if let Some(attachment) = port.attachment.take() {
+                let _ = self.attacher.detach(attachment);
+            }
+            let _ = port.undo.undo();
+        }
+        attached.map(|()| port)
+    }
+
+    fn note(&self, own: &str) -> Result<(), NodeError> {
+        let others = self.others.iter().map(|port| &**port);
+        leftovers::note(&self.instance, others.chain([own]))
     }
 }
 

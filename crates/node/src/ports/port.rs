@@ -1,16 +1,18 @@
 //! One port: its device, opened and made fit.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use europa_api::{Fault, Key};
 use europa_plan::{Needs, PortFacts, same_device};
 use europa_port::{
-    Device, DropCounters, Kind, Limitation, Link, LinkState, Namespace, Prepared, Sent, Undo,
-    Wants, before, counter_socket, open_socket, prepare, refuse, set_promiscuous,
+    Device, Kind, Limitation, Link, LinkState, Namespace, Prepared, Sent, Undo, Wants, before,
+    counter_socket, open_socket, prepare, refuse, set_promiscuous,
 };
 use europa_substrate::{PortAttachment, PortMode, Substrate};
 use europa_switch::orders::Ways;
 
+use super::look::Look;
 use super::receive::{mode, wanted};
 use crate::leftovers::Noted;
 use crate::{Doing, NodeError};
@@ -22,11 +24,6 @@ pub(super) fn fault(
     why: impl std::fmt::Display,
 ) -> Fault {
     Fault::new(Key::new("port", document.name.to_string()), &[field], why)
-}
-
-/// Reads the losses of a port's device.
-pub(super) fn losses(device: &Device) -> Result<DropCounters, NodeError> {
-    DropCounters::new(counter_socket(device)?, device.index).doing("reading a device's counters")
 }
 
 /// The namespace of a port's device.
@@ -83,7 +80,7 @@ pub(crate) struct Port {
     pub(crate) segments: bool,
     pub(crate) limitations: Vec<Limitation>,
     pub(crate) undo: Undo,
-    /// The document that it was made from.
+    /// The document from which the port was made.
     pub(crate) document: europa_api::Port,
     /// Its device went, and another one of this name has come.
     pub(crate) stale: bool,
@@ -96,8 +93,10 @@ pub(crate) struct Port {
     pub(super) promiscuous: bool,
     pub(super) socket: OwnedFd,
     pub(super) counters: OwnedFd,
-    /// The device's losses, for statistics.
-    pub(super) losses: DropCounters,
+    /// The facts with which a thread looks at its device.
+    pub(super) look: Arc<Look>,
+    /// Its record as text, unless it has changed since.
+    pub(super) noted: Option<Arc<str>>,
     pub(super) mode: PortMode,
     /// Packets received, and packets that the peer had sent, at the last decision where to receive.
     pub(super) received: u64,
@@ -131,6 +130,7 @@ impl Port {
     /// Adds to `undo` the settings that may change to meet the interfaces' needs.
     pub(super) fn expect(&mut self, needs: Needs) -> Result<(), NodeError> {
         if needs.vlan && !self.vlan {
+            self.noted = None;
             // Of a repeated change, the older state counts.
             self.undo.changes.extend(before(&self.device)?.changes);
         }
@@ -203,7 +203,8 @@ impl Port {
             promiscuous: false,
             socket: open_socket(&device)?,
             counters: counter_socket(&device)?,
-            losses: losses(&device)?,
+            look: Look::new(&device, document, live)?,
+            noted: None,
             mode,
             received: 0,
             caged: false,
@@ -220,7 +221,7 @@ impl Port {
         !attachment.is_attached() || is_live && !substrate.has_way_out(self.id)
     }
 
-    /// The present abilities of its device.
+    /// The present abilities of the port's device.
     pub(crate) fn needs(&self) -> Needs {
         Needs { vlan: self.vlan, promiscuous: self.promiscuous }
     }
@@ -233,8 +234,10 @@ impl Port {
     /// Changes to a document. Its device stays.
     pub(super) fn change(&mut self, document: &europa_api::Port) -> Result<(), NodeError> {
         self.mtu = find(document)?.1;
+        self.look = Look::new(&self.device, document, self.live)?;
         self.rate_bits = rate(document);
         self.document = document.clone();
+        self.noted = None;
         Ok(())
     }
 
@@ -253,6 +256,7 @@ impl Port {
 
     /// Sets its device up for the interfaces on it; adds the changes to `undo`.
     pub(super) fn adapt(&mut self, needs: Needs) -> Result<(), NodeError> {
+        self.noted = None;
         if needs.vlan && !self.vlan {
             let generic = self.mode == PortMode::Generic;
             let (two_queues, tc) = (self.segments, self.mode == PortMode::Tc);
@@ -281,11 +285,6 @@ impl Port {
             Kind::Veth => Ways::Ask,
             _ => Ways::Part,
         }
-    }
-
-    /// Live frames that the device has lost; a removed device loses no further frames.
-    pub(super) fn lost(&mut self) -> u64 {
-        self.losses.read().map_or(0, |drops| drops.live_frames)
     }
 
     /// Descriptors for a switch: where frames leave, where their losses are counted.

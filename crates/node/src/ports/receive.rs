@@ -1,14 +1,14 @@
 //! The place where a port's frames are received: in the driver, or in the stack.
 
 use europa_api::Receive;
-use europa_port::{Device, Kind, Peer, Sent, sent_by_peer};
+use europa_port::{Device, Kind, Peer, Sent};
 use europa_substrate::{Attacher, PortAttachment, PortMode, Substrate, has_tc};
 
 use super::port::{Port, fault};
 use crate::NodeError;
 
-/// Least number of packets between two checks that show how a peer sends.
-const TELLING: u64 = 1000;
+/// Least number of packets that show how a peer sends.
+const LEAST: u64 = 1000;
 
 /// Whether a port must receive by tc: see [`Receive`].
 pub(super) fn wanted(document: &europa_api::Port, device: &Device) -> Result<bool, NodeError> {
@@ -76,26 +76,31 @@ impl Port {
         }
     }
 
-    /// Receives in the driver if many of the packets that the peer sends are live frames of XDP, else
-    /// by tc.
-    /// Whether that was another way before.
-    pub(super) fn follow_senders(&mut self, substrate: &mut Substrate) -> Result<bool, NodeError> {
+    /// Whether it receives as the packets of its peer suggest.
+    pub(super) fn follows_senders(&self) -> bool {
         let auto = self.mode == PortMode::Tc && self.document.receive == Receive::Auto;
-        let follows = auto && !self.caged;
+        auto && !self.caged && self.attachment.is_some()
+    }
+
+    /// Receives in the driver if many of the packets that the peer sends are live frames of XDP, else
+    /// by tc. `received` packets have come, of which the peer has `sent` these.
+    /// Whether that was another way before.
+    pub(super) fn follow_senders(
+        &mut self,
+        substrate: &mut Substrate,
+        received: u64,
+        sent: Option<Sent>,
+    ) -> Result<bool, NodeError> {
+        let follows = self.follows_senders();
         let Some(attachment) = self.attachment.as_mut().filter(|_| follows) else {
             return Ok(false);
         };
-        // The removal of a device is noticed elsewhere.
-        let Ok(drops) = self.losses.read() else { return Ok(false) };
-        if drops.received.wrapping_sub(self.received) < TELLING {
-            return Ok(false);
-        }
-        self.received = drops.received;
-        let Ok(Some(sent)) = sent_by_peer(&self.device) else { return Ok(false) };
+        self.received = received;
+        let Some(sent) = sent else { return Ok(false) };
         let Sent { live, all } = sent.since(std::mem::replace(&mut self.sent, sent));
         let in_driver = attachment.is_in_driver();
         let on = if in_driver { live > all / 8 } else { live > all / 4 };
-        if all < TELLING || on == in_driver {
+        if all < LEAST || on == in_driver {
             return Ok(false);
         }
         let Device { namespace, index, .. } = &self.device;

@@ -1,10 +1,13 @@
 //! The facts that the next node needs of a port.
 
+use std::sync::Arc;
+
 use europa_port::{Limitation, Sent, counter_socket, open_socket};
 use europa_substrate::{PortMode, Substrate};
 use serde::{Deserialize, Serialize};
 
-use super::port::{Port, find, losses, rate};
+use super::look::Look;
+use super::port::{Port, find, rate};
 use super::receive::mode;
 use crate::NodeError;
 use crate::leftovers::Noted;
@@ -17,7 +20,7 @@ const FORMAT: u32 = 4;
 struct PortRecord {
     format: u32,
     id: u32,
-    /// The document that it was made from.
+    /// The document from which the port was made.
     document: String,
     /// Inode of its device's namespace.
     namespace: u64,
@@ -42,8 +45,15 @@ fn text(document: &europa_api::Port) -> String {
 }
 
 impl Port {
+    /// The facts that the next node needs to adopt it, as text.
+    pub(super) fn noted(&mut self) -> Arc<str> {
+        let text = self.noted.take().unwrap_or_else(|| self.record().text().into());
+        self.noted = Some(text.clone());
+        text
+    }
+
     /// The facts that the next node needs to adopt it.
-    pub(super) fn noted(&self) -> Noted {
+    fn record(&self) -> Noted {
         let record = PortRecord {
             format: FORMAT,
             id: self.id,
@@ -97,7 +107,8 @@ impl Port {
             promiscuous: false,
             socket: open_socket(&device)?,
             counters: counter_socket(&device)?,
-            losses: losses(&device)?,
+            look: Look::new(&device, document, record.live)?,
+            noted: None,
             mode: record.mode(),
             received: 0,
             caged: false,

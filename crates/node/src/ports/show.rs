@@ -1,6 +1,7 @@
 //! States and counters of ports.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use europa_api::Mac;
 use europa_api::rest::Status;
@@ -9,7 +10,7 @@ use europa_port::LinkState;
 use europa_substrate::Substrate;
 use serde_json::json;
 
-use super::{Port, Ports};
+use super::{Look, Port, Ports};
 use crate::stats::OfSwitch;
 
 impl Ports {
@@ -50,18 +51,19 @@ impl Ports {
         self.all.iter().flat_map(of)
     }
 
-    /// The counters of some.
+    /// The counters of some. A thread still has to read the losses of their devices.
     pub(crate) fn stats(
-        &mut self,
+        &self,
         substrate: &Substrate,
         names: &HashSet<String>,
         switch: &OfSwitch,
-    ) -> Vec<PortStats> {
-        let ports = self.all.iter_mut().filter(|port| names.contains(&port.name));
+    ) -> Vec<(PortStats, Arc<Look>)> {
+        let ports = self.all.iter().filter(|port| names.contains(&port.name));
         let of = ports.map(|port| {
-            let entry = substrate.port_entry(port.id).unwrap_or_default();
+            let entry = port.attachment.as_ref().map(|one| substrate.entry_of(one));
+            let entry = entry.unwrap_or_default();
             let queue = switch.ports.get(&port.id).cloned().unwrap_or_default();
-            PortStats {
+            let stats = PortStats {
                 name: port.name.clone(),
                 device: port.device.name.clone(),
                 to_linux: entry.to_linux,
@@ -69,8 +71,9 @@ impl Ports {
                 malformed: entry.malformed,
                 queued: queue.queued,
                 queued_peak: queue.queued_peak,
-                device_drops: port.lost(),
-            }
+                device_drops: 0,
+            };
+            (stats, Arc::clone(&port.look))
         });
         of.collect()
     }

@@ -1,5 +1,7 @@
 //! A router that goes.
 
+use europa_api::rest::ProblemDetails;
+
 use super::around::{Around, attachment};
 use super::{Router, Routers};
 use crate::{NodeError, grants};
@@ -26,6 +28,10 @@ impl Routers {
     fn take_away(&self, around: &mut Around<'_>, router: &mut Router) -> Result<(), NodeError> {
         if let Some(successor) = router.successor.take() {
             successor.discard(around, "it is removed");
+        }
+        for reply in std::mem::take(&mut router.wants_successor) {
+            // The caller may have ended.
+            let _ = reply.send(Err(ProblemDetails::failed("it is removed")));
         }
         if let Some(substrate) = around.substrate {
             for id in &router.interfaces {

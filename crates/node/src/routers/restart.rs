@@ -64,6 +64,20 @@ impl Routers {
             successor.asked.push(reply);
             return;
         }
+        match self.has_pool(around, index) {
+            Ok(true) => {}
+            Ok(false) => {
+                if let Some(router) = self.all.get_mut(index) {
+                    router.wants_successor.push(reply);
+                }
+                return;
+            }
+            Err(error) => {
+                let _ = reply.send(Err(ProblemDetails::failed(error.to_string())));
+                return;
+            }
+        }
+        let Some(router) = self.all.get_mut(index) else { return };
         // A requested restart clears earlier ends.
         router.backoff.forget();
         if !router.granted.covers(&router.plan)

@@ -2,8 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use europa_control::Stop;
+
 use super::Routers;
 use super::around::Around;
+use crate::NodeError;
 use crate::change::Change;
 use crate::context::Context;
 
@@ -67,7 +70,17 @@ impl Routers {
             if due.is_none_or(|due| due > now) {
                 continue;
             }
-            if let Err(error) = self.restart_ended(around, index) {
+            let restarted = match self.has_pool(around, index) {
+                Ok(true) => self.restart_ended(around, index),
+                Ok(false) => {
+                    if let Some(router) = self.all.get_mut(index) {
+                        router.wants_pool = true;
+                    }
+                    continue;
+                }
+                Err(error) => Err(error),
+            };
+            if let Err(error) = restarted {
                 tracing::error!("starting a router: {error}");
                 if let Some(router) = self.all.get_mut(index) {
                     router.due = Some(router.backoff.failed(Duration::ZERO, now));
@@ -77,6 +90,39 @@ impl Routers {
                 // The others have their turn after other requests.
                 return;
             }
+        }
+    }
+    /// Whether a router can begin anew with a pool from the stock, or has a successor. If not, a
+    /// thread makes pools for it and for the others that have ended.
+    pub(super) fn has_pool(
+        &self,
+        around: &mut Around<'_>,
+        index: usize,
+    ) -> Result<bool, NodeError> {
+        let Some(router) = self.all.get(index) else { return Ok(true) };
+        if router.successor.is_some() {
+            return Ok(true);
+        }
+        let geometry = router.plan.geometry;
+        let others = self.all.iter().skip(index + 1);
+        let alike = others.filter(|other| other.due.is_some() && other.plan.geometry == geometry);
+        match around.pools.stock_up(around.context, geometry, alike.count()) {
+            Ok(()) => Ok(true),
+            Err(Stop::NotNow(_)) => Ok(false),
+            Err(Stop::Failed(why)) => Err(NodeError::Refused(why.text)),
+        }
+    }
+
+    /// Goes on with routers that have waited for pools, which have come, or cannot be made.
+    pub(crate) fn go_on_with_pools(&mut self, around: &mut Around<'_>) {
+        let mut asked = Vec::new();
+        for router in &mut self.all {
+            router.wants_pool = false;
+            let replies = std::mem::take(&mut router.wants_successor);
+            asked.extend(replies.into_iter().map(|reply| (router.plan.name.clone(), reply)));
+        }
+        for (name, reply) in asked {
+            self.restart(around, &name, reply);
         }
     }
 }

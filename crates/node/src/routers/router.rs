@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use europa_api::rest::ProblemDetails;
 use europa_channel::pair;
 use europa_plan::{RouterPlan, text};
 use europa_pool::Geometry;
@@ -23,6 +24,7 @@ use crate::NodeError;
 use crate::backoff::Backoff;
 use crate::bell::Bell;
 use crate::body::Body;
+use crate::control::Reply;
 use crate::cores::argument;
 use crate::grants::Granted;
 use crate::kept::{Found, Kept};
@@ -51,6 +53,10 @@ pub(crate) struct Router {
     pub(crate) backoff: Backoff,
     pub(crate) restarts: u64,
     pub(crate) due: Option<Instant>,
+    /// Its start waits for a pool that a thread makes.
+    pub(super) wants_pool: bool,
+    /// Requests for another process, which wait for a pool that a thread makes.
+    pub(super) wants_successor: Vec<Reply<Result<(), ProblemDetails>>>,
     pub(crate) last_end: String,
     /// The switch writes it after a packet has arrived over a link.
     pub(crate) wake: Bell,
@@ -101,6 +107,8 @@ impl Router {
             backoff: Backoff::new(),
             restarts: 0,
             due: None,
+            wants_pool: false,
+            wants_successor: Vec::new(),
             last_end: String::new(),
             wake,
             group,
@@ -123,8 +131,8 @@ impl Router {
         if !record.complete {
             return Err("it had not been started to the end".into());
         }
-        let Geometry { interfaces, .. } = plan.geometry;
-        let geometry = Geometry { slots: record.slots, slot_bytes: record.slot_bytes, interfaces };
+        let geometry =
+            Geometry { slots: record.slots, slot_bytes: record.slot_bytes, ..plan.geometry };
         if record.outside != plan.outside() || plan.geometry != geometry {
             return Err("it is to be another one".into());
         }
@@ -182,17 +190,24 @@ impl Router {
             backoff: Backoff::new(),
             restarts: record.restarts,
             due: None,
+            wants_pool: false,
+            wants_successor: Vec::new(),
             last_end: String::new(),
             wake: kept.bell(&wake_name(record.number)).map_err(told)?,
             group: None,
             granted: Granted::default(),
         };
-        for (interface, id) in router.plan.interfaces.iter_mut().zip(&router.interfaces) {
+        router.find_headers(substrate);
+        Ok(router)
+    }
+
+    /// Finds the outer headers of its tunnels again.
+    fn find_headers(&mut self, substrate: &Substrate) {
+        for (interface, id) in self.plan.interfaces.iter_mut().zip(&self.interfaces) {
             if interface.tunnel.is_some() {
                 interface.spec.encap = substrate.encap(*id);
             }
         }
-        Ok(router)
     }
 
     /// Starts the process on `cores`, unless its document names others; it waits for

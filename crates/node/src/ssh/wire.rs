@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// From `europa ssh-keys`: a key that an SSH client offers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct KeyQuestion {
-    /// Its type, such as `ssh-ed25519`.
+    /// The key's type, such as `ssh-ed25519`.
     pub(super) kind: String,
     /// The key in base64.
     pub(super) key: String,

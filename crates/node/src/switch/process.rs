@@ -1,15 +1,16 @@
 //! A switch process: its start, its adoption, and orders to it.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use europa_channel::{Channel, pair};
+use europa_channel::{Channel, ChannelError, pair};
 use europa_port::Namespace;
 use europa_sandbox::cgroup::Group;
 use europa_sandbox::{Child, Exit, Identity, SpawnSpec, spawn};
-use europa_substrate::Substrate;
+use europa_substrate::{Parking, Substrate};
 use europa_switch::orders::{Answer, Order, START_DESCRIPTORS, Served, SwitchStats};
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
@@ -44,80 +45,133 @@ pub(super) struct SwitchRecord {
     pub(super) restarts: u64,
 }
 
-impl Switch {
-    /// Starts a switch and gives it its identity.
-    pub(super) fn start(
+/// All that the start of a switch needs; any thread can start it.
+pub(crate) struct Starting {
+    /// Those of [`START_DESCRIPTORS`], without the socket.
+    descriptors: Vec<OwnedFd>,
+    workers: Vec<StartingWorker>,
+    parking: Parking,
+    counter_rows: u32,
+    kept: Kept,
+    log: File,
+    group: Option<Group>,
+    /// The CPUs of Europa.
+    cores: Vec<usize>,
+}
+
+/// Descriptors of a worker.
+struct StartingWorker {
+    program: OwnedFd,
+    heard: OwnedFd,
+    rung: OwnedFd,
+}
+
+impl Starting {
+    pub(super) fn new(
         substrate: &Substrate,
         lasting: &Lasting,
         kept: &Kept,
-        log: BorrowedFd<'_>,
-        group: Option<&Group>,
+        log: File,
+        group: Option<Group>,
         cores: &[usize],
     ) -> Result<Self, NodeError> {
-        let failed = |error| NodeError::Channel { who: "the switch".into(), error };
+        let what = "duplicating a descriptor of the switch";
+        let mut descriptors = START_DESCRIPTORS[..7]
+            .iter()
+            .map(|name| substrate.share(name))
+            .collect::<Result<Vec<OwnedFd>, _>>()?;
+        for shared in [&lasting.status, &lasting.held, &lasting.taps] {
+            descriptors.push(shared.try_clone().doing(what)?);
+        }
+        let mut workers = Vec::new();
+        for (number, parts) in (0..).zip(&lasting.workers) {
+            let bell = &parts.doorbell;
+            workers.push(StartingWorker {
+                program: parts.program(substrate, number)?.try_clone().doing(what)?,
+                heard: bell.heard.try_clone().doing(what)?,
+                rung: bell.rung.try_clone().doing(what)?,
+            });
+        }
+        Ok(Self {
+            descriptors,
+            workers,
+            parking: substrate.parking(),
+            counter_rows: substrate.counter_rows(),
+            kept: kept.clone(),
+            log,
+            group,
+            cores: cores.to_vec(),
+        })
+    }
+
+    /// Starts a switch and gives it its identity. It knows no objects yet.
+    pub(crate) fn start(self) -> Result<Switch, NodeError> {
+        let mut switch = self.spawn()?;
+        // Before its first order: from then on it outlives the node.
+        switch.note(&self.kept, SwitchRecord { complete: false, restarts: 0 })?;
+        self.introduce(&mut switch)?;
+        // It has entered its own namespace by now: the programs are parked there.
+        let namespace = Namespace::named(&format!("/proc/{}/ns/net", switch.child.pid()))
+            .doing("opening the switch's network namespace")?;
+        for (number, worker) in (0..).zip(&self.workers) {
+            self.parking.park(number, &worker.program, &namespace)?;
+        }
+        Ok(switch)
+    }
+
+    fn spawn(&self) -> Result<Switch, NodeError> {
         let (orders, theirs) = pair().map_err(failed)?;
-        // From the last one on.
-        let from_last = cores.iter().rev().cycle().take(lasting.workers.len());
-        let worker_cores: Vec<u32> = from_last.map(|core| *core as u32).collect();
-        let cpus = argument(cores.last().map_or(&[], std::slice::from_ref));
+        let cpus = argument(self.cores.last().map_or(&[], std::slice::from_ref));
         let child = spawn(&SpawnSpec {
             arguments: vec!["europa".as_ref(), "switch".as_ref(), cpus.as_ref()],
             environment: Vec::new(),
             descriptors: vec![theirs.as_fd()],
-            log,
-            group,
+            log: self.log.as_fd(),
+            group: self.group.as_ref(),
             pid_namespace: true,
         })?;
-        drop(theirs);
-        let mut switch = Self {
+        Ok(Switch {
             identity: Identity::of(child.pid()),
             child,
             orders,
             started: Instant::now(),
-            workers: lasting.workers(),
-        };
-        // Before its first order: from then on it outlives the node.
-        switch.note(kept, SwitchRecord { complete: false, restarts: 0 })?;
-        let listener = kept.listener(&switch.name())?;
-        let maps = START_DESCRIPTORS[..7]
-            .iter()
-            .map(|name| substrate.share(name))
-            .collect::<Result<Vec<OwnedFd>, _>>()?;
-        let mut descriptors: Vec<_> = maps.iter().map(AsFd::as_fd).collect();
-        descriptors.extend([lasting.status.as_fd(), lasting.held.as_fd(), lasting.taps.as_fd()]);
-        let mut programs = Vec::new();
-        for (number, parts) in (0..).zip(&lasting.workers) {
-            let program = parts.program(substrate, number)?;
-            let bell = &parts.doorbell;
-            descriptors.extend([program.as_fd(), bell.heard.as_fd(), bell.rung.as_fd()]);
-            programs.push(program);
+            workers: self.workers.len() as u32,
+        })
+    }
+
+    /// Gives the switch its descriptors and settings.
+    fn introduce(&self, switch: &mut Switch) -> Result<(), NodeError> {
+        let listener = self.kept.listener(&switch.name())?;
+        let mut descriptors: Vec<_> = self.descriptors.iter().map(AsFd::as_fd).collect();
+        for worker in &self.workers {
+            descriptors.extend([&worker.program, &worker.heard, &worker.rung].map(AsFd::as_fd));
         }
         descriptors.push(listener.as_fd());
+        // From the last one on.
+        let from_last = self.cores.iter().rev().cycle().take(self.workers.len());
         let start = Order::Start {
-            workers: lasting.workers(),
-            cpus: worker_cores,
-            counter_rows: substrate.counter_rows(),
+            workers: self.workers.len() as u32,
+            cpus: from_last.map(|core| *core as u32).collect(),
+            counter_rows: self.counter_rows,
             // The switch cannot ask the kernel for the number of cores: its sandbox forbids the
             // call.
             cores: thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
         };
         switch.orders.send(&start, &descriptors).map_err(failed)?;
         match switch.orders.receive_within(PATIENCE).map_err(failed)? {
-            Some((Answer::Done, _)) => {}
-            None => return Err(switch.give_up(&start)),
-            Some((other, _)) => {
-                return Err(NodeError::Refused(format!("the switch answered {other:?}")));
-            }
+            Some((Answer::Done, _)) => Ok(()),
+            None => Err(switch.give_up(&start)),
+            Some((other, _)) => Err(NodeError::Refused(format!("the switch answered {other:?}"))),
         }
-        // It has entered its own namespace by now: the programs are parked there.
-        let namespace = Namespace::named(&format!("/proc/{}/ns/net", switch.child.pid()))
-            .doing("opening the switch's network namespace")?;
-        for (worker, program) in (0..).zip(programs) {
-            substrate.park(worker, program, &namespace)?;
-        }
-        Ok(switch)
     }
+}
 
+/// A failure of the channel to the switch.
+fn failed(error: ChannelError) -> NodeError {
+    NodeError::Channel { who: "the switch".into(), error }
+}
+
+impl Switch {
     /// Takes over the switch of a record, if it still runs.
     pub(super) fn adopt(
         found: &Found<SwitchRecord>,
@@ -211,7 +265,6 @@ impl Switch {
         order: &Order,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(Answer, Vec<OwnedFd>), NodeError> {
-        let failed = |error| NodeError::Channel { who: "the switch".into(), error };
         let asked = Instant::now();
         self.orders.send(order, descriptors).map_err(failed)?;
         loop {
@@ -237,7 +290,6 @@ impl Switch {
         &mut self,
         orders: impl Iterator<Item = Order>,
     ) -> Result<(), NodeError> {
-        let failed = |error| NodeError::Channel { who: "the switch".into(), error };
         let (mut pending, mut first) = (VecDeque::new(), Ok(()));
         for order in orders {
             if pending.len() >= MOST_PENDING {
@@ -264,7 +316,7 @@ impl Switch {
             }
             Ok(Some(_)) => Ok(Ok(())),
             Ok(None) => Err(self.give_up(&order)),
-            Err(error) => Err(NodeError::Channel { who: "the switch".into(), error }),
+            Err(error) => Err(failed(error)),
         }
     }
 

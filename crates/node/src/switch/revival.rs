@@ -51,14 +51,15 @@ impl Revival {
         self.due.get_or_insert(now + PAUSE);
     }
 
-    /// Whether a restart of the switch is due; if so, this counts it as started.
-    pub(super) fn is_due(&mut self, now: Instant) -> bool {
-        let is_due = self.due.is_some_and(|due| due <= now);
-        if is_due {
-            self.due = None;
-            self.restarts += 1;
-        }
-        is_due
+    /// It is started again at another time.
+    pub(super) fn put_off(&mut self, due: Instant) {
+        self.due = Some(due);
+    }
+
+    /// It is started again now.
+    pub(super) fn is_started(&mut self) {
+        self.due = None;
+        self.restarts += 1;
     }
 }
 
@@ -69,13 +70,13 @@ mod tests {
     #[test]
     fn it_is_due_once_for_each_end() {
         let (mut revival, now) = (Revival::default(), Instant::now());
-        assert!(!revival.is_due(now));
+        assert_eq!(revival.due(), None);
         revival.failed(Duration::ZERO, now);
-        let due = revival.due().expect("a date");
-        assert!(revival.is_due(due));
+        assert!(revival.due().is_some_and(|due| due > now));
+        revival.put_off(now + PAUSE);
+        assert_eq!((revival.due(), revival.restarts()), (Some(now + PAUSE), 0));
+        revival.is_started();
         assert_eq!((revival.due(), revival.restarts()), (None, 1));
-        assert!(!revival.is_due(due + Duration::from_secs(3600)));
-        assert_eq!(revival.restarts(), 1);
     }
 
     #[test]
@@ -86,7 +87,7 @@ mod tests {
             revival.failed(Duration::ZERO, now);
             let due = revival.due().expect("a date");
             waits.push(due.saturating_duration_since(now));
-            assert!(revival.is_due(due));
+            revival.is_started();
         }
         assert!(waits.is_sorted() && waits.last() > waits.first(), "{waits:?}");
         assert_eq!(revival.restarts(), 6);

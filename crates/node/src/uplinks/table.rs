@@ -113,17 +113,17 @@ fn set(values: impl Iterator<Item = String>) -> String {
     format!("{{ {} }}", values.collect::<Vec<_>>().join(", "))
 }
 
+/// The device of an uplink, as a word of `nft`.
+fn device(uplink: &Uplink) -> String {
+    format!("\"{}\"", uplink.device())
+}
+
 /// All chains of the table. Target chains come before chains that lead to them.
 fn chains(uplinks: &[Uplink], slices: &BTreeMap<String, u32>) -> Vec<Chain> {
-    let device = |uplink: &Uplink| format!("\"{}\"", uplink.device());
-    let devices = set(uplinks.iter().map(device));
     let of = |slice: &str| {
         let slice = slice.to_owned();
         uplinks.iter().filter(move |uplink| uplink.slice == slice)
     };
-    let own4 = set(uplinks.iter().map(|one| format!("{} . {}", device(one), one.addresses().v4)));
-    let own6 = set(uplinks.iter().map(|one| format!("{} . {}", device(one), one.addresses().v6)));
-    let text = |rules: &[&str]| rules.iter().map(|&rule| rule.to_owned()).collect::<Vec<_>>();
     let mut all: Vec<Chain> = slices
         .keys()
         .map(|slice| Chain {
@@ -149,7 +149,14 @@ fn chains(uplinks: &[Uplink], slices: &BTreeMap<String, u32>) -> Vec<Chain> {
         }
     }
     all.push(Chain { name: "connections".into(), hook: None, rules: counted });
-    let outward = text(&[
+    all.push(outward());
+    all.extend(hooked(uplinks, translated));
+    all
+}
+
+/// The chain of what leaves by uplinks.
+fn outward() -> Chain {
+    let rules = [
         // Also uplinks of other nodes.
         &format!("oifname \"{OUTER}*\" counter drop"),
         "ct state established,related accept",
@@ -158,9 +165,17 @@ fn chains(uplinks: &[Uplink], slices: &BTreeMap<String, u32>) -> Vec<Chain> {
         "icmpv6 type != echo-request counter drop",
         "meta l4proto != { tcp, udp, icmp, icmpv6 } counter drop",
         "jump connections",
-    ]);
-    all.push(Chain { name: "outward".into(), hook: None, rules: outward });
-    let jumps = [
+    ];
+    let rules = rules.map(str::to_owned).into();
+    Chain { name: "outward".into(), hook: None, rules }
+}
+
+/// The chains that the kernel calls. `translated`: the rules of translated sources.
+fn hooked(uplinks: &[Uplink], translated: Vec<String>) -> [Chain; 4] {
+    let devices = set(uplinks.iter().map(device));
+    let own4 = set(uplinks.iter().map(|one| format!("{} . {}", device(one), one.addresses().v4)));
+    let own6 = set(uplinks.iter().map(|one| format!("{} . {}", device(one), one.addresses().v6)));
+    let all = [
         (
             "prerouting",
             "filter hook prerouting priority raw",
@@ -200,12 +215,7 @@ fn chains(uplinks: &[Uplink], slices: &BTreeMap<String, u32>) -> Vec<Chain> {
         ),
         ("postrouting", "nat hook postrouting priority srcnat", translated),
     ];
-    all.extend(jumps.map(|(name, hook, rules)| Chain {
-        name: name.into(),
-        hook: Some(hook),
-        rules,
-    }));
-    all
+    all.map(|(name, hook, rules)| Chain { name: name.into(), hook: Some(hook), rules })
 }
 
 /// Commands for `nft` that make the table, all of them or none. Chains of slices in `found` stay,

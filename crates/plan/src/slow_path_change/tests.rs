@@ -59,12 +59,12 @@ fn who_notices_a_change() {
         ("vtysh.conf}", "vtysh.conf, text: x}", ""),
         // Named by a file that is named.
         ("accept", "reject", "reload bird"),
-        // Below a directory that is named.
+        // The file lies below a directory that the command names.
         ("text: hello", "text: bye", "reload web"),
         // No document names it.
         ("text: other", "text: else", "reload bird, ospfd, web, zebra"),
         ("    - {path: /run/other, text: other}\n", "", "reload bird, ospfd, web, zebra"),
-        // Another command; programs that need it restart too.
+        // The command differs; programs that need this program restart too.
         ("zebra.conf]}", "zebra.conf, --log, stdout]}", "restart ospfd, zebra"),
         ("dev, lo]", "dev, x]", "restart once"),
         // No running program is affected.
@@ -76,13 +76,13 @@ fn who_notices_a_change() {
         ("text: \"router ospf\"", "text: \"\"", "restart ospfd"),
         // Comes and goes.
         ("name: web", "name: www", "start www; stop web"),
-        // A file that hides one of the host's for the first time.
+        // The file is the first to hide one of the machine's files.
         (
             "    - {path: /run/other, text: other}\n",
             "    - {path: /run/other, text: other}\n    - {path: /etc/passwd, text: x}\n",
             "restart bird, ospfd, web, zebra",
         ),
-        // One more in a directory that is hidden already.
+        // The file is in a directory that is already hidden.
         (
             "    - {path: /run/other, text: other}\n",
             "    - {path: /run/other, text: other}\n    - {path: /etc/frr/x, text: x}\n",

@@ -4,7 +4,7 @@ use crate::ring::Consumer;
 use crate::{Geometry, Layout};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-/// An endpoint, and a second view of the same pool for the test to play substrate.
+/// An endpoint, and a second view of the same pool through which the test acts as the substrate.
 fn pair(slots: u32) -> (Endpoint, PoolView) {
     let geometry = Geometry { slots, slot_bytes: 2048, interfaces: 2 };
     let bytes = Layout::new(geometry).unwrap().memory_bytes().next_multiple_of(4096);
@@ -149,7 +149,7 @@ fn super_packets_go_round_and_their_slots_never_get_lost() {
     router.balance();
     assert_eq!((batch.len(), router.refused_long, free()), (0, 1, 27));
     assert_eq!(substrate.long_fill().snapshot().count(), 1);
-    // A slot in the router's stock, and one that it has not got.
+    // A slot in the router's stock, and a slot that the router does not have.
     receive_long(&substrate, 0, 201);
     router.receive(0, &mut batch, 256);
     assert_eq!(router.strange, 1);

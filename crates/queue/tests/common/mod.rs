@@ -18,7 +18,7 @@ pub(crate) fn settings(queues: u32) -> Settings {
     Settings { quantum_bytes: LONGEST, ..Settings::new(queues, queues * 20 + 100_000) }
 }
 
-/// Lengths from 64 to 9000, many short ones, some long.
+/// Lengths from 64 to 9000: many short ones, some long ones.
 pub(crate) fn length(random: &mut Random) -> u32 {
     match random.below(4) {
         0 => 64,
@@ -31,7 +31,7 @@ pub(crate) fn length(random: &mut Random) -> u32 {
 /// A source of packets for one queue.
 pub(crate) struct Source {
     pub(crate) queue: Id,
-    /// Bytes a second; `None` always has packets waiting.
+    /// Bytes a second; with `None` it always has packets waiting.
     pub(crate) bytes: Option<f64>,
     /// Length of each packet; `None` mixes lengths.
     pub(crate) length: Option<u32>,
@@ -66,7 +66,7 @@ impl Source {
     }
 }
 
-/// Runs the port until `until_ns`, looking after it at least every `step_ns`.
+/// Runs the port until `until_ns`, and calls it at least every `step_ns`.
 pub(crate) fn run(
     tree: &mut Tree<Packet>,
     sources: &mut [Source],

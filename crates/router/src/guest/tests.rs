@@ -1,4 +1,4 @@
-//! Real graphs on a pool, as the switch has them, and classes with forbidden behaviour.
+//! Tests real graphs on a pool, as the switch runs them, and classes with forbidden behaviour.
 
 use std::io::{Read as _, Seek as _};
 use std::thread::sleep;
@@ -15,7 +15,7 @@ use crate::orders::{Interface, Start};
 #[global_allocator]
 static HEAP: Counting = Counting;
 
-/// Classes that only these tests have.
+/// Adds classes that exist only in these tests.
 pub(crate) fn add(registry: &mut Registry) {
     registry.add::<Trip>();
     registry.add::<Slow>();
@@ -68,7 +68,7 @@ impl Element for Hoard {
     }
 }
 
-/// Has no statement about its place.
+/// A class that declares nothing about running inside the switch.
 #[derive(Default)]
 struct Outside;
 
@@ -101,7 +101,7 @@ impl Element for Clock {
     }
 }
 
-/// A guest, and the node and the substrate beside it.
+/// A guest, together with the node and the substrate, which the test plays.
 struct Bench {
     guest: Guest,
     stock: Stock,
@@ -186,7 +186,7 @@ impl Bench {
         }
     }
 
-    /// A frame is received by `in`, as its name and length show.
+    /// Makes `in` receive a frame whose content and length are `says`.
     fn receive(&mut self, says: u8) {
         let recycle = self.pool.recycle();
         let slot = recycle.peek(self.recycle_head).expect("a free slot").slot();
@@ -200,7 +200,7 @@ impl Bench {
         self.received += 1;
     }
 
-    /// Takes the packets sent by `out`: how many frames.
+    /// Takes the packets that `out` has sent; returns their number.
     fn take_sent(&mut self) -> u32 {
         let (before, tx) = (self.sent, self.pool.tx(1));
         while let Some(word) = tx.peek(self.sent) {
@@ -217,7 +217,7 @@ impl Bench {
         self.guest.turn(Instant::now(), &mut self.stock)
     }
 
-    /// Runs turns until there is no work: one, and more if it is cut.
+    /// Runs turns until there is no work: one turn, and more if it is cut.
     fn turns(&mut self) -> Result<(), String> {
         for _ in 0..10 {
             if !self.wants_turn() {
@@ -240,7 +240,7 @@ impl Bench {
     }
 }
 
-/// A configuration that has frames pass `elements`.
+/// A configuration in which frames pass `elements`.
 fn through(elements: &str) -> String {
     format!("FromDevice(in) -> {elements} -> ToDevice(out); FromDevice(out) -> Discard;")
 }
@@ -258,7 +258,7 @@ fn frames_pass_and_nothing_to_do_asks_for_no_turn() {
     assert_eq!(bench.read("c.count"), "200");
     let stats = bench.guest.stats();
     assert_eq!(stats.packets, 200);
-    // A turn during which the machine takes its core away is longer than any budget.
+    // If the machine takes its core away during a turn, that turn is longer than any budget.
     assert!(stats.cut + stats.overruns < 20, "{stats:?}");
     assert!(stats.turns >= 200 && stats.spent_ns > 0 && stats.longest_ns <= stats.spent_ns);
     // A small router is small.
@@ -268,7 +268,7 @@ fn frames_pass_and_nothing_to_do_asks_for_no_turn() {
 #[test]
 fn what_found_no_room_goes_when_there_is_some() {
     let mut bench = Bench::running(&through("Queue(8)"));
-    // Has the effect of an earlier frame that still occupies the entry.
+    // This has the effect of an earlier frame that still occupies the entry.
     assert!(bench.pool.tx(1).fill(0, Word::free(0)));
     bench.receive(2);
     bench.turns().unwrap();
@@ -394,11 +394,11 @@ fn a_circle_is_cut_at_the_budget() {
     // On a fast machine most rounds reach the engine's own limit of 4096 batches first.
     assert!(stats.cut > 0, "{stats:?}");
     assert!(stats.overruns < 8, "{stats:?}");
-    // The median, as the machine may take the core away in the middle of some turns.
+    // The median is used, because the machine may take the core away during some turns.
     turns_ns.sort_unstable();
     let median_ns = turns_ns[turns_ns.len() / 2];
     assert!((20_000..1_000_000).contains(&median_ns), "{median_ns} ns a turn: {stats:?}");
-    // It still takes orders, and another graph takes over.
+    // The router still takes orders, and another graph takes over.
     let order = Order::Swap { configuration: through("Null"), file: "test.click".to_owned() };
     assert!(matches!(bench.ask(&order), Ok(Answer::Done(_))));
     bench.receive(2);
@@ -419,7 +419,7 @@ fn who_is_far_too_long_again_and_again_is_ended() {
         }
         bench.take_sent();
     };
-    // A turn in which the core is taken away is cut before the slow element.
+    // If the core is taken away during a turn, the turn is cut before the slow element.
     let stats = bench.guest.stats();
     assert!((STRIKES..=turns).contains(&(stats.overruns as u32)), "{turns} turns: {stats:?}");
     assert!(why.contains("and may take 50 us"), "{why}");
@@ -434,7 +434,7 @@ fn who_is_far_too_long_now_and_then_goes_on() {
             bench.guest.charge(counts).unwrap();
         }
     }
-    // Every second turn is too long: 4 strikes and 1 compensated, until there are 32.
+    // Every second turn is too long: 4 strikes minus 1 compensated, until there are 32.
     let ended =
         (0..100).find(|turn| bench.guest.charge(if turn % 2 == 0 { long } else { 0 }).is_err());
     assert_eq!(ended, Some(20));
@@ -457,7 +457,7 @@ fn a_quota_of_memory_is_kept() {
     bench.node.send(&start(large), &[]).unwrap();
     let heard = bench.guest.hear();
     if heard.is_ok() {
-        // The queue takes its room when it is filled.
+        // The queue allocates its room when it is filled.
         assert!(bench.guest.stats().memory_bytes < 1_000_000);
     }
 }
@@ -498,7 +498,7 @@ fn a_log_takes_so_many_lines_and_no_more() {
     }
     let said = bench.said();
     let lines = said.lines().filter(|line| line.contains("seen")).count();
-    // A second may have passed meanwhile.
+    // A second may have passed in the meantime.
     assert!((90..=2 * LINES as usize).contains(&lines), "{lines}");
     if lines < 2 * LINES as usize {
         assert!(said.contains("more is not written"), "{said}");

@@ -13,7 +13,7 @@ pub(super) fn write(path: &Path, value: impl Display) -> Result<(), SandboxError
     fs::write(path, value.to_string()).map_err(|source| failed(path, source))
 }
 
-/// Same, if the kernel was built with this file.
+/// Like [`write`], if the kernel was built with this file.
 pub(super) fn write_if_there(path: &Path, value: impl Display) -> Result<(), SandboxError> {
     if path.exists() { write(path, value) } else { Ok(()) }
 }
@@ -48,8 +48,8 @@ pub(super) fn folders(path: &Path) -> Result<Vec<String>, SandboxError> {
     Ok(folders.filter_map(|entry| entry.file_name().into_string().ok()).collect())
 }
 
-/// Version 1: memory and memory-plus-swap. The second must never be below the first,
-/// so the order depends on whether the limit grows or shrinks.
+/// Version 1: limits of memory and of memory plus swap. The second must never be below the first,
+/// so the order of the two writes depends on whether the limit grows or shrinks.
 pub(super) fn set_memory_v1(folder: &Path, bytes: u64) -> Result<(), SandboxError> {
     let memory = folder.join("memory.limit_in_bytes");
     let with_swap = folder.join("memory.memsw.limit_in_bytes");
@@ -60,7 +60,7 @@ pub(super) fn set_memory_v1(folder: &Path, bytes: u64) -> Result<(), SandboxErro
     order.iter().try_for_each(|path| write(path, bytes))
 }
 
-/// Version 1: a new cpuset is empty and takes no process; give it its parent's.
+/// Version 1: a new cpuset is empty and accepts no process, so it gets the contents of its parent.
 pub(super) fn inherit_cpuset(parent: &Path, folder: &Path) -> Result<(), SandboxError> {
     for file in ["cpuset.cpus", "cpuset.mems"] {
         let own = folder.join(file);
@@ -73,7 +73,7 @@ pub(super) fn inherit_cpuset(parent: &Path, folder: &Path) -> Result<(), Sandbox
     Ok(())
 }
 
-/// Version 2: lets the children of `folder` use the controllers it has itself.
+/// Version 2: lets the children of `folder` use the same controllers as `folder`.
 pub(super) fn enable_controllers(folder: &Path) -> Result<(), SandboxError> {
     let path = folder.join("cgroup.controllers");
     let available = fs::read_to_string(&path).map_err(|source| failed(&path, source))?;

@@ -13,7 +13,8 @@ use super::failed;
 use crate::error::SandboxError;
 use crate::spawn::{open, send_signal};
 
-/// Time limit for killed processes to end. Unmapping gigabytes takes long.
+/// The longest time to wait until killed processes have ended. The kernel needs long to unmap
+/// gigabytes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Sends SIGKILL to every process in the group.
@@ -28,11 +29,12 @@ pub(super) fn kill_all(folder: &Path) -> Result<(), SandboxError> {
                 folder.display()
             )));
         }
-        // The number may belong to another process by now: open the process, then check again
+        // The number may belong to another process by now. So open the process, then check again
         // whether it is in the group.
         let Some(pidfd) = open(pid)? else { continue };
         if processes(folder)?.contains(&pid) {
-            // It has probably ended in between; removal detects a remaining one.
+            // A failure probably means that the process has just ended; `folder` detects a
+            // remaining process.
             let _ = send_signal(pidfd.as_fd(), Signal::SIGKILL);
         }
     }
@@ -49,7 +51,7 @@ pub(super) fn folder(folder: &Path) -> Result<(), SandboxError> {
             Err(error)
                 if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline =>
             {
-                // A process that forked while it was being killed.
+                // The group still has a process: it forked while it was being killed.
                 kill_all(folder)?;
                 thread::sleep(Duration::from_millis(1));
             }

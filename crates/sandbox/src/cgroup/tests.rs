@@ -1,4 +1,4 @@
-//! Both versions, on folders that look like the kernel's.
+//! Tests both versions, on folders that look like the kernel's.
 
 use std::ffi::OsStr;
 use std::io::{Read, Seek};
@@ -82,7 +82,7 @@ fn version_1() {
     assert_eq!(cgroups.names("i").expect("read"), ["r"]);
     assert_eq!(cgroups.names("other").expect("read"), Vec::<String>::new());
 
-    // Groups below another one, with their own limits; they are removed first.
+    // Groups below another group, with limits of their own; they are removed first.
     let below = cgroups.group("i", "s/a").expect("made");
     let above = cgroups.group("i", "s").expect("made");
     above.set(&limits()).expect("set");
@@ -160,8 +160,8 @@ fn names_are_folders_and_nothing_else() {
     }
 }
 
-/// Version 2 on the real kernel, which has it mounted even where all controllers are in
-/// version 1: a process is born inside its group.
+/// Version 2 on the real kernel, which has it mounted even if all controllers are in version 1: a
+/// process starts inside its group.
 #[test]
 fn born_inside() {
     let mounts = fs::read_to_string("/proc/self/mountinfo").expect("readable");
@@ -179,7 +179,7 @@ fn born_inside() {
     let group = cgroups.group(&instance, "r").expect("made");
     let mut log = tempfile::tempfile().expect("a log");
     let mut child = crate::spawn(&crate::SpawnSpec {
-        // This very binary, running the test below.
+        // The test's own binary, running the test below.
         arguments: ["t", "--exact", "cgroup::tests::say_group", "--ignored", "--nocapture"]
             .map(OsStr::new)
             .to_vec(),

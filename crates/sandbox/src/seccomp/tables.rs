@@ -29,9 +29,9 @@ pub(super) struct Call {
 pub(super) enum Test {
     /// Argument equals value.
     Equal(u8, u64),
-    /// Argument equals value in the bits of the mask: (argument, mask, value).
+    /// The argument equals the value in the bits of the mask: (argument, mask, value).
     Masked(u8, u64, u64),
-    /// Argument equals one of the values.
+    /// The argument equals one of the values.
     OneOf(u8, &'static [u64]),
 }
 
@@ -180,7 +180,7 @@ const COMMON: &[Group] = &[
             any(libc::SYS_rt_sigreturn),
             any(libc::SYS_rt_sigtimedwait),
             any(libc::SYS_sigaltstack),
-            // Reaches no process outside the pid namespace.
+            // This reaches no process outside the pid namespace.
             any(libc::SYS_tgkill),
         ],
     },
@@ -239,7 +239,7 @@ pub(super) const SHARED_MEMORY: &[Group] = &[
     },
 ];
 
-/// A process that outlives its node takes the next one's orders.
+/// A process that outlives its node receives orders from the next node.
 const CONTROL: Group = Group {
     reason: "the connections of nodes to the listening socket that was handed over",
     calls: &[any(libc::SYS_accept4)],
@@ -282,7 +282,7 @@ const SWITCH: &[Group] = &[
     },
 ];
 
-/// A program may contain Europa's router, with elements by the owner.
+/// A program may contain Europa's router and elements of the program's owner.
 const PROGRAM: &[Group] = &[
     CONTROL,
     POLLER,
@@ -360,8 +360,8 @@ const PROGRAM: &[Group] = &[
     },
 ];
 
-/// Calls that harmless libraries make: they fail with `EPERM` and the library continues. In
-/// Europa's own roles a panic must still be able to print its place.
+/// Calls that harmless libraries make: they fail with `EPERM`, and the library continues. In
+/// Europa's own roles, code that panics must still be able to print its place.
 const REFUSED: &[Group] = &[
     Group {
         reason: "backtraces, available_parallelism and locale look-ups open files; there are none",
@@ -396,8 +396,8 @@ const REFUSED: &[Group] = &[
     },
 ];
 
-/// A user's program gets errors that it can act upon instead of a kill, for calls of ordinary
-/// programs; all others kill it, as in each role.
+/// Calls that ordinary programs make: for a user's program they fail with an error that the program
+/// can handle. All other calls kill the program, as in every role.
 const PROGRAM_REFUSED: &[Group] = &[Group {
     reason: "ordinary programs and interpreters try these and cope without",
     calls: &[

@@ -103,8 +103,8 @@ fn status_seen_from_outside() {
         ] {
             assert_eq!(status(&started, field), wanted, "{role}: {field}");
         }
-        // Rust's start-up ignores SIGPIPE; 32 and 33 are the C library's own, and it refuses to
-        // reset them. The rest must not be inherited.
+        // Rust's start-up ignores SIGPIPE. 32 and 33 belong to the C library, which refuses to
+        // reset them. The process must not inherit the other ignored signals.
         let ignored = u64::from_str_radix(&status(&started, "SigIgn"), 16).expect("a number");
         assert_eq!(ignored & !(3 << 31), 1 << 12, "{role}: ignored signals");
         let proc = format!("/proc/{}", started.child.pid());
@@ -121,7 +121,7 @@ fn status_seen_from_outside() {
         assert_eq!(limit("Max core file size"), ["0", "0"], "{role}");
         assert_eq!(limit("Max processes"), [threads.to_string(), threads.to_string()], "{role}");
         assert_eq!(limit("Max locked memory"), ["0", "0"], "{role}");
-        // Not dumpable: its /proc entries belong to root, not to its uid.
+        // The process is not dumpable: its /proc entries belong to root, not to its uid.
         assert_eq!(
             std::os::unix::fs::MetadataExt::uid(
                 &fs::metadata(format!("{proc}/environ")).expect("there")
@@ -142,7 +142,7 @@ fn no_user_namespace() {
 }
 
 fn only_named_descriptors() {
-    // Open in this process without close-on-exec: it must not reach the child either.
+    // This file is open here without close-on-exec: it must not reach the child either.
     let leak = File::open("/etc/passwd").expect("there");
     // SAFETY: changes a flag of a descriptor that we own.
     unsafe { libc::fcntl(std::os::fd::AsRawFd::as_raw_fd(&leak), libc::F_SETFD, 0) };
@@ -200,7 +200,7 @@ fn own_namespaces() {
         let of = |who: &str| fs::read_link(format!("/proc/{who}/ns/{name}")).expect("a link");
         assert_ne!(of("self"), of(&started.child.pid().to_string()), "{name}");
     }
-    // No interface but a loopback that is down: nothing answers, not even itself.
+    // The only interface is a loopback that is down: nothing answers, not even the process itself.
     let devices =
         fs::read_to_string(format!("/proc/{}/net/dev", started.child.pid())).expect("readable");
     assert_eq!(devices.lines().skip(2).count(), 1, "{devices}");
@@ -255,7 +255,7 @@ fn signals_to_process_one() {
     assert_eq!(deaf.child.wait().expect("it ends"), Exit::Signal(Signal::SIGKILL));
 }
 
-/// A thread takes the part of the node.
+/// A thread acts as the node.
 fn outlives_its_parent_or_not() {
     for (role, wanted) in [("router", Exit::Code(0)), ("mortal", Exit::Signal(Signal::SIGKILL))] {
         let Started { mut child, control, .. } =
@@ -317,7 +317,7 @@ fn program_runs_from_its_mounts() {
     assert!(matches!(exit, Exit::Code(code) if code != 0), "{exit:?}: {log}");
 }
 
-/// A group for a test, apart from those of running instances.
+/// A control group for a test, separate from those of running instances.
 fn group(name: &str) -> (Cgroups, Group) {
     let cgroups = Cgroups::detect().expect("readable");
     let group = cgroups.group(&instance(), name).expect("made");
@@ -346,7 +346,7 @@ fn memory_limit_hits_its_owner_only() {
     assert!(small.memory_kills().is_none_or(|kills| kills == 1));
     assert_eq!(neighbour.child.try_wait().expect("asked"), None);
     assert!(small.cpu_time().expect("read").is_none_or(|used| used > Duration::from_millis(1)));
-    // The same without a limit works, so it was the limit.
+    // The same works without a limit, so the limit was the cause.
     let mut free = start("router", "eat", Some(&other), &[]);
     assert_eq!(free.go(), Exit::Code(0), "{}", free.log());
     end(neighbour);
@@ -360,7 +360,7 @@ fn leftovers_are_killed_and_removed() {
     let mut started = start("router", "return", Some(&left), &[]);
     started.ready();
     drop(left);
-    // The same state as for the next run of the node.
+    // The next run of the node finds the same state.
     let cgroups = Cgroups::detect().expect("readable");
     assert_eq!(cgroups.names(&instance()).expect("read"), ["left"]);
     cgroups.group(&instance(), "left").expect("there").remove().expect("removed");
@@ -404,8 +404,8 @@ fn doctor_names_everything() {
     );
 }
 
-/// Time from `spawn` to the first byte from the sandboxed process, with control group and all
-/// namespaces; and with 64 processes at once, as in `europa up`.
+/// Measures the time from `spawn` to the first byte from the sandboxed process, with control group
+/// and all namespaces; also with 64 processes at once, as in `europa up`.
 fn start_is_fast() {
     let (cgroups, group) = group("fast");
     let mut times = Vec::new();
@@ -416,7 +416,8 @@ fn start_is_fast() {
         let mut byte = [0];
         started.control.read_exact(&mut byte).expect("it speaks");
         times.push(begin.elapsed());
-        // First 64 in sequence, so that ending one overlaps with starting the next.
+        // The first 64 processes run in sequence, so that the end of one overlaps with the start of
+        // the next.
         if round < 64 { end(started) } else { alive.push(started) }
     }
     alive.into_iter().for_each(end);
@@ -424,7 +425,7 @@ fn start_is_fast() {
         times.sort();
         let at = |share: usize| times[(times.len() - 1) * share / 100];
         println!("start, {what}: median {:?}, 90 % {:?}, slowest {:?}", at(50), at(90), at(100));
-        // 2.4 ms on an idle machine; a busy one must not fail.
+        // The median is 2.4 ms on an idle machine; the test must not fail on a busy one.
         assert!(at(50) < Duration::from_secs(1), "something waits that should not");
     }
     group.remove().expect("removed");

@@ -1,4 +1,4 @@
-//! Escape attempts, each one system call, with the required result.
+//! Escape attempts: each is one system call, with the required result.
 
 use libc::*;
 
@@ -25,8 +25,8 @@ pub(crate) struct Escape {
     pub switch: Outcome,
     /// The required results of `program`.
     pub program: Outcome,
-    /// Without the system call filter (`Enforcement::Log`): the results of the other measures.
-    /// `None`: nothing to see there.
+    /// The required results of the other measures, without the system call filter
+    /// (`Enforcement::Log`). `None`: the other measures do not stop this call.
     pub unfiltered: Option<Outcome>,
 }
 
@@ -116,13 +116,13 @@ pub(crate) const ESCAPES: &[Escape] = &[
     all("dumpable again", SYS_prctl, [PR_SET_DUMPABLE as usize, 1, 0, 0, 0, 0], Fails(EPERM), None),
     all("a tracer of my choice", SYS_prctl, [PR_SET_PTRACER as usize, 1, 0, 0, 0, 0], Fails(EPERM), None),
     all("real-time priority", SYS_sched_setscheduler, [0, SCHED_FIFO as usize, ZEROES, 0, 0, 0], Killed, None).program_refused(),
-    // Code that was not present at the start.
+    // Execution of code that was not present at the start.
     all("executable memory", SYS_mmap, [0, 4096, (PROT_WRITE | PROT_EXEC) as usize, (MAP_PRIVATE | MAP_ANONYMOUS) as usize, usize::MAX, 0], Killed, None).program_works(),
     all("make memory executable", SYS_mprotect, [0, 4096, PROT_EXEC as usize, 0, 0, 0], Killed, None).program_fails(ENOMEM),
     all("push characters", SYS_ioctl, [1, TIOCSTI as usize, ZEROES, 0, 0, 0], Fails(EPERM), None),
     all("signal owner of a socket", SYS_fcntl, [3, F_SETOWN as usize, 1, 0, 0, 0], Killed, None).program_refused(),
     all("network device by ioctl", SYS_ioctl, [3, SIOCSIFFLAGS as usize, ZEROES, 0, 0, 0], Fails(EPERM), None),
-    // Calls that must work, as a check of the list above.
+    // Calls that must work: they check the list above.
     all("time", SYS_clock_gettime, [0, ZEROES, 0, 0, 0, 0], Works, Some(Works)),
     all("plain memory", SYS_mmap, [0, 4096, PROT_READ as usize, (MAP_PRIVATE | MAP_ANONYMOUS) as usize, usize::MAX, 0], Works, Some(Works)),
     all("epoll", SYS_epoll_create1, [0, 0, 0, 0, 0, 0], Works, Some(Works)),

@@ -1,5 +1,5 @@
-//! The sandboxed process: it enters, reports, waits for the word, and acts. Its exit code is the
-//! answer: 0, or the errno of the call.
+//! The sandboxed process: it enters the sandbox, reports, waits for a byte, and acts. Its exit code
+//! is the result: 0, or the errno of the call.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -30,7 +30,7 @@ pub(crate) fn profile(role: &str) -> Profile {
         "unfiltered" => Profile { enforcement: Enforcement::Log, ..Profile::router("router", 7) },
         _ => Profile::router("router", 7),
     };
-    // 5 is also handed over and not named: it must be closed.
+    // 5 is also passed but not in the list, so it must be closed.
     profile.descriptors = vec![3, 4];
     profile
 }
@@ -47,12 +47,12 @@ pub(crate) fn act(arguments: &[String]) -> ! {
         std::thread::spawn(|| std::thread::sleep(Duration::from_secs(5)));
     }
     if act == "look" {
-        // The descriptors that spawn handed over, and the folder itself.
+        // The descriptors that `spawn` passed, and that of the folder itself.
         println!("{} open", std::fs::read_dir("/proc/self/fd").expect("readable").count());
         std::process::exit(0);
     }
     if act == "terminate" {
-        // SAFETY: the handler stores to an atomic, which is allowed in one.
+        // SAFETY: the handler stores to an atomic, which a signal handler may do.
         unsafe { libc::signal(libc::SIGTERM, on_terminate as *const () as libc::sighandler_t) };
     }
     if let Err(error) = enter(&profile(role)) {
@@ -63,7 +63,7 @@ pub(crate) fn act(arguments: &[String]) -> ! {
     let mut control = unsafe { File::from_raw_fd(3) };
     control.write_all(b"r").expect("the test listens");
     let mut byte = [0];
-    // Interrupted by a signal or ended by the test: both mean continue.
+    // The read was interrupted by a signal or ended by the test: in both cases continue.
     let _ = control.read(&mut byte);
     let code = match act {
         "return" | "threaded" => 0,
@@ -76,8 +76,7 @@ pub(crate) fn act(arguments: &[String]) -> ! {
         "kick" => kick(),
         number => escape(number.parse().expect("an index")),
     };
-    // Not std's exit: nothing but one call in the list.
-    // SAFETY: ends the process.
+    // Not std's exit: this makes exactly one call, which is in the list. SAFETY: ends the process.
     unsafe { libc::_exit(code) }
 }
 
@@ -88,7 +87,8 @@ fn errno() -> i32 {
 fn escape(index: usize) -> i32 {
     let escape = &ESCAPES[index];
     let [a, b, c, d, e, f] = escape.arguments.map(resolve);
-    // SAFETY: deliberately none: the kernel answers, or kills us; nothing is used afterwards.
+    // SAFETY: deliberately without guarantee: the kernel returns an error or kills the process;
+    // nothing is used afterwards.
     if unsafe { libc::syscall(escape.number, a, b, c, d, e, f) } < 0 { errno() } else { 0 }
 }
 
@@ -125,7 +125,7 @@ fn fork() -> i32 {
     }
 }
 
-/// Becomes a program of the system, as a user's data plane would.
+/// Executes a program of the system, as a user's data plane would.
 fn shell() -> i32 {
     let script = "echo hello; read line </etc/passwd || echo no passwd; echo x >/usr/x || echo read-only; true & echo never";
     let argv = ["sh", "-c", script].map(|text| CString::new(text).expect("no null"));
@@ -135,8 +135,8 @@ fn shell() -> i32 {
     }
 }
 
-/// Runs the BPF program that was handed over as descriptor 4: once for its verdict, then
-/// with live frames, as the switch does.
+/// Runs the BPF program that was passed as descriptor 4: once for its verdict, then with live
+/// frames, as the switch does.
 fn kick() -> i32 {
     const LIVE_FRAMES: u32 = 2;
     #[repr(C)]

@@ -1,8 +1,8 @@
 //! Tests the sandbox from inside and outside. Needs root.
 //!
-//! The binary spawns itself, as the node spawns roles: `--act` is a sandboxed process
-//! (`inside.rs`), everything else the list of tests (`cases.rs`). An argument without dashes runs
-//! only the tests whose names contain it.
+//! The binary spawns itself, as the node spawns roles: with `--act` it is a sandboxed process
+//! (`inside.rs`), otherwise it runs the list of tests (`cases.rs`). An argument without dashes
+//! selects the tests whose names contain it.
 
 #![allow(unsafe_code)] // Forbidden system calls have no safe wrapper.
 
@@ -25,8 +25,8 @@ fn main() {
         println!("skipped: needs root");
         return;
     }
-    // To have groups and an ignored signal that can be lost.
-    // SAFETY: ignoring a signal runs no code.
+    // The process then has groups and an ignored signal that the sandbox must remove. SAFETY:
+    // ignoring a signal runs no code.
     unsafe { libc::signal(libc::SIGUSR2, libc::SIG_IGN) };
     nix::unistd::setgroups(&[0, 7].map(nix::unistd::Gid::from_raw)).expect("root may");
     let filter = arguments.iter().skip(1).find(|argument| !argument.starts_with('-'));

@@ -17,7 +17,7 @@ pub(crate) struct Started {
     log: File,
 }
 
-/// Spawns `--act ROLE ACT`; descriptor 3 is the control socket, further ones follow.
+/// Spawns `--act ROLE ACT`; descriptor 3 is the control socket, the others follow.
 pub(crate) fn start(
     role: &str,
     act: &str,

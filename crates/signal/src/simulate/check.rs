@@ -75,7 +75,7 @@ impl Network {
         self.check_refusal(head, key)
     }
 
-    /// An LSP that is not up has been refused recently.
+    /// Checks that an LSP that is not up has been refused recently.
     fn check_refusal(&self, head: usize, key: &LspKey) -> Result<(), String> {
         let wanted = &self.nodes[head].wanted[key];
         let of_late = self.plan.refresh.as_secs() * 5 * SECOND;
@@ -156,8 +156,8 @@ impl Network {
         self.check_timers(number)
     }
 
-    /// The reservations equal the sum of the LSPs' states: shared ones count the maximum, others the
-    /// sum.
+    /// The reservations equal the sum of the LSPs' states. For shared reservations the maximum
+    /// counts.
     fn check_shares(&self, number: usize) -> Result<(), String> {
         let node = &self.nodes[number];
         let Some(signaller) = &node.signaller else { return Ok(()) };

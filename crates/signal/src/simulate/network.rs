@@ -45,7 +45,7 @@ pub(crate) struct Network {
     next_tunnel: u16,
     /// Notes during a run.
     pub(crate) violation: Option<String>,
-    /// The sent messages, if they are recorded.
+    /// The messages that were sent, if they are recorded.
     pub(crate) record: Option<Vec<Vec<u8>>>,
     pub(crate) sent: u64,
 }
@@ -155,7 +155,7 @@ impl Network {
             Output::Program(order) => {
                 let incarnation = self.nodes[number].incarnation;
                 let wait = MILLISECOND + self.below(20) * MILLISECOND;
-                // Orders are carried out in sequence.
+                // Orders are carried out one after the other.
                 let node = &mut self.nodes[number];
                 node.programmed_ns = node.programmed_ns.max(now_ns + wait);
                 let wait = node.programmed_ns - now_ns;
@@ -197,7 +197,7 @@ impl Network {
         }
         let bytes = Rc::new(datagram.bytes);
         for _ in 0..if doubles { 2 } else { 1 } {
-            // Up to 60 ms, so that messages are reordered.
+            // Up to 60 ms of delay, so that messages are reordered.
             let wait = MILLISECOND + self.below(if self.has_faults { 60 } else { 5 }) * MILLISECOND;
             self.later(
                 wait,
@@ -361,7 +361,7 @@ impl Network {
         self.want(head, Tunnel { lsp, tspec, attribute, route, is_recorded, protocol });
     }
 
-    /// By the routes, by a loose hop, or by a neighbour and a loose hop.
+    /// Chooses a route: the routing tables, a loose hop, or a neighbour and a loose hop.
     fn route(&mut self, head: usize) -> ExplicitRoute {
         let through = router(self.below(self.nodes.len() as u64) as usize);
         let ends = self.topology.ends[head].len() as u64;
@@ -418,7 +418,7 @@ impl Network {
         }
     }
 
-    /// No more faults: links are repaired, nodes run, nothing is lost.
+    /// Ends all faults: links are repaired, nodes run, nothing is lost.
     pub(crate) fn calm(&mut self) {
         self.has_faults = false;
         self.down.clear();

@@ -71,7 +71,7 @@ impl Route for Surroundings {
 pub(crate) struct Wanted {
     pub(crate) tunnel: Tunnel,
     pub(crate) is_up: bool,
-    /// Time of the last error about it, by the true clock.
+    /// Time of the last error about the LSP, by the true clock.
     pub(crate) failed: Option<u64>,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Node {
     pub(crate) drift: f64,
     /// Number of the planned tick.
     pub(crate) tick: u64,
-    /// Time when its last order to the data plane is carried out.
+    /// Time when the data plane has carried out its last order.
     pub(crate) programmed_ns: u64,
 }
 

@@ -66,7 +66,7 @@ impl Plan {
 
     /// Time until all state has settled, by a node's own clock.
     pub(crate) fn settles_within(&self) -> Duration {
-        // Lifetimes add up along a path only where teardowns are lost; clocks differ by half.
+        // Lifetimes add up along a path only if teardowns are lost; clocks differ by half.
         self.refresh * 40
     }
 

@@ -54,13 +54,13 @@ fn an_lsp_comes_up_along_its_explicit_route() {
         let wanted = tunnel(0, &[1, 2, 3], 3, 1, 500.0);
         let lsp = wanted.lsp;
         network.want(0, wanted);
-        // Three hops of at most 6 ms in both directions, three changes of a data plane of at most
-        // 21 ms.
+        // Three hops of at most 6 ms in each direction, and three changes of a data plane of at
+        // most 21 ms.
         network.run_until(network.now_ns + 130_000_000);
         assert!(network.nodes[0].wanted[&lsp].is_up, "{mode:?}");
         network.check().unwrap();
         let holders = (0..6).filter(|node| network.nodes[*node].table.contains_key(&lsp));
-        // The tail pops nothing: its label is implicit null.
+        // The tail has no entry that pops: its label is implicit null.
         assert_eq!(holders.collect::<Vec<_>>(), [0, 1, 2]);
     }
 }
@@ -75,7 +75,7 @@ fn make_before_break_shares_and_never_lacks_an_entry() {
     pass(&mut network, 1);
     network.want(0, second);
     pass(&mut network, 1);
-    // Both fit into 1,000 because they share.
+    // Both LSPs fit into 1,000 because they share.
     assert!(network.nodes[0].wanted[&old].is_up && network.nodes[0].wanted[&new].is_up);
     network.check().unwrap();
     network.nodes[0].wanted.remove(&old);
@@ -93,7 +93,7 @@ fn what_a_dead_head_wanted_times_out_everywhere() {
         pass(&mut network, 30);
         network.nodes[0].signaller = None;
         network.nodes[0].wanted.clear();
-        // Soft state: a lifetime of 52.5 s by clocks that may be slow; Hello: 10.5 s.
+        // With soft state, a lifetime of 52.5 s by clocks that may be slow; with Hellos, 10.5 s.
         pass(&mut network, if mode == Mode::Soft { 70 } else { 15 });
         for (number, node) in network.nodes.iter().enumerate().skip(1) {
             let signaller = node.signaller.as_ref().unwrap();

@@ -1,4 +1,4 @@
-//! Seeds, and broken rules that must be detected.
+//! Runs seeds, and checks that broken rules are detected.
 
 #[path = "../../tests/common/capture.rs"]
 mod capture;
@@ -35,8 +35,8 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// `EUROPA_SEEDS` seeds from `EUROPA_SEED` on; by default 100 from 0. `EUROPA_LSPS` LSPs a head and
-/// `EUROPA_MINUTES` of faults.
+/// Runs `EUROPA_SEEDS` seeds from `EUROPA_SEED` on; by default 100 from 0. `EUROPA_LSPS` sets the
+/// LSPs of a head, and `EUROPA_MINUTES` the duration of faults.
 #[test]
 fn when_it_settles_everything_is_as_the_heads_want_it() {
     let (first, count) = (number("EUROPA_SEED", 0), number("EUROPA_SEEDS", 100));
@@ -64,7 +64,7 @@ fn tshark_finds_nothing_malformed_in_a_network() {
         run_in(&mut network).unwrap();
         let sent: Vec<Vec<u8>> = network.record.take().unwrap();
         let Some(lines) = capture::dissect(&sent) else { return };
-        // Hellos have one hop: tshark remarks on their TTL of 1.
+        // Hellos have one hop, so tshark reports their TTL of 1.
         let is_wrong = |field: &str| !field.is_empty() && !field.contains("Time To Live");
         let wrong = lines.iter().find(|line| line.split('\t').skip(2).any(is_wrong));
         assert_eq!(wrong, None, "seed {seed}, of {} messages", lines.len());
@@ -87,7 +87,7 @@ const BREAKABLE: [Rule; 13] = [
     Rule::DataPlaneFirst,
 ];
 
-/// Each rule that is broken is noticed within 200 seeds.
+/// Each broken rule is detected within 200 seeds.
 #[test]
 fn broken_rules_are_noticed() {
     let mut unnoticed = Vec::new();

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::object::Body;
 use super::{Malformed, Reader, Writer};
 
-/// The senders that a wildcard reservation is for; empty counts as IPv4.
+/// The senders that a wildcard reservation is for; an empty list counts as IPv4.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope(
     /// All of one family.
@@ -23,7 +23,7 @@ impl Body for Scope {
         while !from.is_empty() {
             senders.push(from.address(is_v6)?);
         }
-        // An empty list has no family; the C-Type of IPv6 would not survive.
+        // An empty list has no family, so the C-Type of IPv6 could not be encoded again.
         if senders.is_empty() && is_v6 { Err(Malformed::Short) } else { Ok(Some(Self(senders))) }
     }
 

@@ -16,7 +16,7 @@ pub struct Adspec {
     pub latency_us: u32,
     /// The path's MTU, in bytes.
     pub mtu: u32,
-    /// Guaranteed service, where it is offered.
+    /// Guaranteed service, if it is offered.
     pub guaranteed: Option<GuaranteedTerms>,
     /// Controlled load, if it is offered; `true` if a node does not support it.
     pub controlled_load: Option<bool>,

@@ -3,16 +3,16 @@
 use super::object::Body;
 use super::{Malformed, Reader, Writer};
 
-/// Priorities and wishes of a tunnel.
+/// Priorities and requested properties of a tunnel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionAttribute {
-    /// Links by their colours; `None` is C-Type 7, `Some` is C-Type 1.
+    /// Which links to use, by their colours; `None` is C-Type 7, `Some` is C-Type 1.
     pub affinity: Option<Affinity>,
-    /// 0 (best) to 7 against reservations that are in place.
+    /// Setup priority against existing reservations: 0 (best) to 7.
     pub setup: u8,
     /// 0 (best) to 7 against new LSPs.
     pub hold: u8,
-    /// [`SessionAttribute::LABELS`] and the others.
+    /// Bits such as [`SessionAttribute::LABELS`].
     pub flags: u8,
     /// The tunnel's name, at most 255 bytes, without the padding.
     pub name: Vec<u8>,
@@ -21,9 +21,9 @@ pub struct SessionAttribute {
 /// Which links the LSP may use (RFC 3209, section 4.7.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Affinity {
-    /// Links with any of these colours are left out.
+    /// Links with any of these colours are excluded.
     pub exclude_any: u32,
-    /// If not 0, links have one of these.
+    /// If not 0, a link must have one of these colours.
     pub include_any: u32,
     /// Links have all of these.
     pub include_all: u32,

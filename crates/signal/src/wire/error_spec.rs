@@ -46,7 +46,7 @@ impl Cause {
     pub const BANDWIDTH: Self = Self::new(1, 2);
     /// RFC 2205, code 1: the flowspec's MTU exceeds the interface's.
     pub const MTU: Self = Self::new(1, 3);
-    /// RFC 2750: policy control failure without more.
+    /// RFC 2750: policy control failure without details.
     pub const POLICY: Self = Self::new(2, 0);
     /// RFC 5711, section 2: the LSP is preempted, hard.
     pub const PREEMPTED: Self = Self::new(2, 5);
@@ -56,7 +56,7 @@ impl Cause {
     pub const NO_SENDER: Self = Self::new(4, 0);
     /// RFC 2205: the reservation's style conflicts with the existing one.
     pub const CONFLICTING_STYLE: Self = Self::new(5, 0);
-    /// RFC 2205: the style is unknown or not served.
+    /// RFC 2205: the style is unknown or not supported.
     pub const UNKNOWN_STYLE: Self = Self::new(6, 0);
     /// RFC 2205: the service was preempted.
     pub const SERVICE_PREEMPTED: Self = Self::new(12, 0);
@@ -86,12 +86,12 @@ impl Cause {
     pub const NON_RSVP: Self = Self::new(24, 8);
     /// RFC 3209, code 24: no label is left.
     pub const NO_LABEL: Self = Self::new(24, 9);
-    /// RFC 3209, code 24: the payload's protocol is not served.
+    /// RFC 3209, code 24: the payload's protocol is not supported.
     pub const PROTOCOL: Self = Self::new(24, 10);
     /// RFC 5710 and 5712: the head is asked to move the LSP; soft preemption.
     pub const SOFT_PREEMPTION: Self = Self::new(34, 1);
 
-    /// RFC 2205: an object class that must be understood is not.
+    /// RFC 2205: an object class is unknown, although it must be understood.
     pub const fn unknown_class(class: u8, c_type: u8) -> Self {
         Self::new(13, (class as u16) << 8 | c_type as u16)
     }

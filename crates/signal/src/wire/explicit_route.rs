@@ -8,14 +8,14 @@ use super::{Malformed, Reader, Writer};
 /// Hops that the LSP passes, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExplicitRoute(
-    /// The first hop is the receiver of the Path, or the next node.
+    /// The hops. The first one is the receiver of the Path, or the next node.
     pub Vec<ExplicitHop>,
 );
 
 /// An abstract node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplicitHop {
-    /// Other nodes may be between the former hop and this one.
+    /// Other nodes may lie between the preceding hop and this one.
     pub is_loose: bool,
     /// Which nodes.
     pub node: AbstractNode,
@@ -24,7 +24,7 @@ pub struct ExplicitHop {
 /// The kind of a hop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AbstractNode {
-    /// Nodes that have an address under this prefix; at most 32 bits of IPv4, 128 of IPv6.
+    /// Nodes that have an address in this prefix; at most 32 bits for IPv4, 128 for IPv6.
     Prefix(IpAddr, u8),
     /// An autonomous system.
     AutonomousSystem(u16),
@@ -50,7 +50,7 @@ impl ExplicitHop {
 /// A subobject's first byte and body.
 pub(super) fn read_part<'a>(from: &mut Reader<'a>) -> Result<(u8, Reader<'a>), Malformed> {
     let (kind, length) = (from.u8()?, usize::from(from.u8()?));
-    // RFC 3209, section 4.3.3: at least 4, a multiple of 4.
+    // RFC 3209, section 4.3.3: the length is at least 4 and a multiple of 4.
     if length < 4 || !length.is_multiple_of(4) {
         return Err(Malformed::Length);
     }
@@ -64,7 +64,7 @@ pub(super) fn write_part(to: &mut Writer, kind: u8, body: impl FnOnce(&mut Write
     let mut inner = Writer::default();
     body(&mut inner);
     let bytes = inner.as_slice();
-    // 250 + 2 is the longest multiple of 4 that the length byte holds.
+    // 250 + 2 is the longest multiple of 4 that fits into the length byte.
     let bytes = &bytes[..bytes.len().min(250)];
     to.u8((bytes.len() + 2).next_multiple_of(4) as u8);
     to.put(bytes);

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A number of a flowspec or TSpec. It keeps its bits, so that a NaN equals itself and is forwarded
-/// unchanged; [`Float::get`] may return any value, including infinity and NaN.
+/// unchanged. [`Float::get`] may return any value, including infinity and NaN.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Float(u32);
 

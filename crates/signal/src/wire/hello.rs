@@ -11,7 +11,7 @@ pub struct Hello {
     pub is_ack: bool,
     /// The sender's instance; never 0.
     pub source: u32,
-    /// The instance of the receiver in its last message; 0 if none.
+    /// The last instance received from the receiver of this message; 0 if none.
     pub destination: u32,
 }
 
@@ -39,10 +39,10 @@ impl Body for Hello {
 /// The times that a node needs to restart and to recover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestartCap {
-    /// Until the node sends Hellos again; 0xffff_ffff is unlimited.
+    /// Time until the node sends Hellos again; 0xffff_ffff is unlimited.
     pub restart_ms: u32,
-    /// Time until its neighbours have returned its state; 0 means that none survived, or that none
-    /// needs recovery.
+    /// Time until its neighbours have returned its state; 0 means that no state survived, or that
+    /// none needs recovery.
     pub recovery_ms: u32,
 }
 
@@ -73,7 +73,7 @@ pub struct Capability(
 );
 
 impl Capability {
-    /// The node takes Srefresh for RecoveryPath.
+    /// The node accepts Srefresh in place of RecoveryPath.
     pub const RECOVERY_SREFRESH: u32 = 0x01;
     /// The node requests RecoveryPath messages.
     pub const RECOVERY_DESIRED: u32 = 0x02;

@@ -10,7 +10,7 @@ use super::{Malformed, Reader, Writer};
 pub struct Hop {
     /// The neighbour's address.
     pub address: IpAddr,
-    /// The logical interface handle; a Resv returns the one of the Path.
+    /// The logical interface handle; a Resv returns the handle of the Path.
     pub handle: u32,
 }
 

@@ -48,8 +48,8 @@ impl Body for Integrity {
     }
 }
 
-/// The bytes that a receiver wants to get back with the key's digest, to learn a new sequence
-/// number.
+/// Bytes that a receiver wants to get back with the key's digest, so that it can trust a new
+/// sequence number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
     /// 48 bits that name the key.

@@ -4,8 +4,8 @@
 use super::object::Body;
 use super::{Malformed, Reader, Writer};
 
-/// Labels that a node assigns for upstream, the top one last. MPLS labels have 20 bits; this is the
-/// received value, unchecked.
+/// Labels that a node assigns for upstream, the top label last. MPLS labels have 20 bits; this is
+/// the received value, unchecked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelObject(
     /// One or more 32-bit words.
@@ -42,7 +42,7 @@ pub struct RecoveryLabel(
 
 impl Body for RecoveryLabel {
     fn read(c_type: u8, from: &mut Reader<'_>) -> Result<Option<Self>, Malformed> {
-        // C-Type 1 is an MPLS label; 2, a generalised label, has the same word for packets.
+        // C-Type 1 is an MPLS label. C-Type 2, a generalised label, has the same word for packets.
         if c_type != 1 { Ok(None) } else { Ok(Some(Self(from.u32()?))) }
     }
 

@@ -53,7 +53,7 @@ pub struct Message {
     pub flags: u8,
     /// Its type.
     pub kind: Kind,
-    /// The IP TTL that it was sent with.
+    /// The IP TTL that the message was sent with.
     pub ttl: u8,
     /// Its objects, in order.
     pub objects: Vec<Object>,
@@ -73,7 +73,7 @@ impl Message {
     /// Reads a whole message: the payload of an IP datagram of protocol 46.
     ///
     /// # Errors
-    /// The mistake. Unknown objects are no error here: [`super::UnknownRule`].
+    /// The mistake. Unknown objects are no error here; see [`super::UnknownRule`].
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let (message, rest) = Self::read(bytes, false)?;
         if rest.is_empty() { Ok(message) } else { Err(Malformed::Length) }
@@ -101,8 +101,9 @@ impl Message {
             Self { flags: first & 0xf, kind, ttl, objects: Vec::new(), parts: Vec::new() };
         let mut body = Reader::new(&whole[HEADER..]);
         while !body.is_empty() {
-            // In a bundle, a part begins with the version; an object's length never does, as no
-            // object that a bundle may contain has 4,096 bytes (RFC 2961, section 3.1).
+            // In a bundle, a part begins with the version. An object's length never begins with
+            // that number, because no object that a bundle may contain has 4,096 bytes (RFC 2961,
+            // section 3.1).
             let starts_part = body.clone().u8()? >> 4 == 1;
             if kind == Kind::Bundle && (starts_part || !message.parts.is_empty()) {
                 if is_part {
@@ -121,10 +122,10 @@ impl Message {
         Ok((message, rest))
     }
 
-    /// Encodes it. A message with an INTEGRITY object has no checksum (RFC 2747, section 2): the
+    /// Encodes the message. With an INTEGRITY object it has no checksum (RFC 2747, section 2): the
     /// caller fills in its digest.
     ///
-    /// The caller keeps messages below 64 KiB; a longer one has a wrong length, which every
+    /// The caller keeps messages below 64 KiB; a longer message has a wrong length, which every
     /// receiver refuses.
     pub fn encode(&self) -> Vec<u8> {
         let mut to = Writer::default();

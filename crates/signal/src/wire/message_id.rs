@@ -9,7 +9,7 @@ use super::{Malformed, Reader, Writer};
 pub struct MessageId {
     /// [`MessageId::ACK_DESIRED`] or 0; 8 bits.
     pub flags: u8,
-    /// Changes when the neighbour restarts; 24 bits.
+    /// The epoch, which changes when the neighbour restarts; 24 bits.
     pub epoch: u32,
     /// The number.
     pub id: u32,
@@ -51,7 +51,7 @@ impl Body for MessageId {
 /// Acknowledges a message, or reports that its state is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageIdAck {
-    /// The id of a summary refresh is unknown here.
+    /// The id of a summary refresh is unknown to the sender.
     pub is_nack: bool,
     /// Of the message.
     pub epoch: u32,

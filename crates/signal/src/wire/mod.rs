@@ -1,6 +1,6 @@
 //! The wire format: bytes to values and back. This module has no state, clock or sockets.
 //!
-//! Each object is a file, which names its class and the RFC; `object` is the table of all.
+//! Each object has a file, which names its class and the RFC; `object` is the table of all objects.
 
 mod addresses;
 mod adspec;

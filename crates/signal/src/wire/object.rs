@@ -9,7 +9,7 @@ use super::{
 
 /// An object's body. Its file names the RFC.
 pub(crate) trait Body: Sized {
-    /// Reads it; `None` if the C-Type, or a version within, is unknown.
+    /// Reads the body; `None` if the C-Type, or a version within, is unknown.
     fn read(c_type: u8, from: &mut Reader<'_>) -> Result<Option<Self>, Malformed>;
     /// The C-Type for writing.
     fn c_type(&self) -> u8;
@@ -41,11 +41,11 @@ impl UnknownRule {
 
 macro_rules! objects {
     ($($class:literal $name:ident($body:ty) $says:literal;)*) => {
-        /// An object, with its class beside each name.
+        /// An object; each name has its class beside it.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Object {
             $(#[doc = $says] $name($body),)*
-            /// POLICY_DATA, class 14 (RFC 2750): C-Type and body, handed on unread.
+            /// POLICY_DATA, class 14 (RFC 2750): C-Type and body, forwarded unread.
             Policy(u8, Vec<u8>),
             /// Any class, or C-Type of a known class, that is not in this table.
             Unknown {
@@ -53,7 +53,7 @@ macro_rules! objects {
                 class: u8,
                 /// Its C-Type.
                 c_type: u8,
-                /// Its body, a multiple of 4 bytes.
+                /// The object's body, a multiple of 4 bytes.
                 body: Vec<u8>,
             },
         }
@@ -68,7 +68,7 @@ macro_rules! objects {
                 }
             }
 
-            /// Whether the table has the class, with any C-Type.
+            /// Whether the table contains the class, with any C-Type.
             pub fn is_known_class(class: u8) -> bool {
                 matches!(class, 14 $(| $class)*)
             }
@@ -125,7 +125,7 @@ impl Object {
     pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         let length = usize::from(from.u16()?);
         let (class, c_type) = (from.u8()?, from.u8()?);
-        // RFC 2205, section 3.1.2: at least 4, a multiple of 4.
+        // RFC 2205, section 3.1.2: the length is at least 4 and a multiple of 4.
         if length < 4 || !length.is_multiple_of(4) {
             return Err(Malformed::Length);
         }
@@ -138,8 +138,8 @@ impl Object {
         }
     }
 
-    /// Writes it with its header. A body that is too long for the length field is cut: received
-    /// bodies are shorter, and those of this crate are bounded.
+    /// Writes the object with its header. A body that is too long for the length field is cut.
+    /// Received bodies are never that long, and those of this crate are bounded.
     pub(crate) fn write(&self, to: &mut Writer) {
         let from = to.len();
         let (class, c_type) = self.class();

@@ -6,7 +6,7 @@ use super::explicit_route::{read_part, write_part};
 use super::object::Body;
 use super::{Malformed, Reader, Writer};
 
-/// The path of the message; the latest node first.
+/// The path that the message has taken; the latest node comes first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordRoute(
     /// Addresses, each followed by its label.
@@ -22,7 +22,7 @@ pub enum RecordedHop {
         address: IpAddr,
         /// Length of the prefix, in bits.
         bits: u8,
-        /// [`RecordedHop::PREEMPTION_PENDING`] and others.
+        /// Bits such as [`RecordedHop::PREEMPTION_PENDING`].
         flags: u8,
     },
     /// A label.
@@ -39,7 +39,7 @@ pub enum RecordedHop {
 }
 
 impl RecordedHop {
-    /// The LSP is over-subscribed here and will be preempted (RFC 5712, section 4).
+    /// The LSP is oversubscribed here and will be preempted (RFC 5712, section 4).
     pub const PREEMPTION_PENDING: u8 = 0x10;
     /// The label is valid on every interface of the node.
     pub const GLOBAL: u8 = 0x01;

@@ -28,7 +28,7 @@ pub struct TokenBucket {
 /// The limits of a token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadBucket {
-    /// NaN, infinite or negative, or 0 for `r` where bandwidth is reserved.
+    /// A rate is NaN, infinite or negative; or `r` is 0 although bandwidth is reserved.
     #[error("the rate r is not a positive finite number")]
     Rate,
     /// NaN, infinite or negative.
@@ -37,7 +37,7 @@ pub enum BadBucket {
     /// NaN, negative, or below `r`.
     #[error("the peak rate p is below the rate r, or no number")]
     Peak,
-    /// 0: packets could not be counted.
+    /// m is 0: packets could not be counted.
     #[error("the smallest packet m is 0")]
     Smallest,
     /// 0, or below `m`.
@@ -46,9 +46,9 @@ pub enum BadBucket {
 }
 
 impl TokenBucket {
-    /// Whether the numbers describe traffic: r > 0 and finite, b >= 0 and finite, p >= r, possibly
-    /// infinite, 0 < m <= M (RFC 2210, section 3.1; RFC 2212, section "TSpec"). A rate of 0 is
-    /// allowed if `may_be_idle`: it means an LSP without bandwidth, whose p may be 0 too.
+    /// Checks that the numbers describe traffic: r > 0 and finite, b >= 0 and finite, p >= r,
+    /// possibly infinite, 0 < m <= M (RFC 2210, section 3.1; RFC 2212, section "TSpec"). A rate of
+    /// 0 is allowed if `may_be_idle`: it means an LSP without bandwidth, whose p may be 0 too.
     ///
     /// # Errors
     /// The first invalid number.
@@ -106,7 +106,7 @@ fn write_header(to: &mut Writer, service: u8, words: u16) {
     write_parameter(to, service, words);
 }
 
-/// The service of the first block, and the block.
+/// Reads the header of the first service block; returns its service, and the block.
 fn read_header<'a>(from: &mut Reader<'a>) -> Result<Option<(u8, Reader<'a>)>, Malformed> {
     let version = from.u16()? >> 12;
     let words = from.u16()?;
@@ -120,7 +120,7 @@ fn read_header<'a>(from: &mut Reader<'a>) -> Result<Option<(u8, Reader<'a>)>, Ma
     if blocks.is_empty() { Ok(Some((service, Reader::new(block)))) } else { Ok(None) }
 }
 
-/// A parameter's value, where its number and length are these.
+/// A parameter's value, if it has this number and length.
 fn read_parameter<'a>(
     from: &mut Reader<'a>,
     number: u8,
@@ -173,7 +173,7 @@ pub struct Flowspec {
     pub service: Service,
 }
 
-/// A service of integrated services.
+/// An integrated service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// RFC 2211: service as in an unloaded network.
@@ -182,7 +182,7 @@ pub enum Service {
     Guaranteed {
         /// R: bytes a second; at least r.
         rate: Float,
-        /// S: microseconds by which the delay may exceed the one that follows from R.
+        /// S: microseconds by which the delay may exceed the delay that follows from R.
         slack_us: u32,
     },
 }

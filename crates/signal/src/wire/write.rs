@@ -40,14 +40,14 @@ impl Writer {
         }
     }
 
-    /// Zeros up to the next multiple of four bytes since `from`.
+    /// Appends zeros up to the next multiple of four bytes since `from`.
     pub(crate) fn pad(&mut self, from: usize) {
         while !(self.bytes.len() - from).is_multiple_of(4) {
             self.bytes.push(0);
         }
     }
 
-    /// Overwrites two bytes, such as a length that was unknown before.
+    /// Overwrites two bytes, for example a length that was unknown before.
     pub(crate) fn set_u16(&mut self, at: usize, value: u16) {
         self.bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
     }

@@ -31,7 +31,7 @@ impl History {
         let store = sorted(&self.machine.world.store.kept());
         let (before, wanted) = (sorted(before), sorted(wanted));
         match outcome {
-            // The submitter does not know whether a change was accepted; the node does.
+            // The submitter does not know whether a change was accepted, but the node knows.
             None => match store == before || store == wanted {
                 true => Ok(()),
                 false => Err("a killed node left a state that nobody has asked for".into()),
@@ -39,8 +39,8 @@ impl History {
             Some(Ok(_)) if store != wanted => Err("what was accepted is not in the store".into()),
             Some(Ok(applied)) => {
                 let mut routers = self.machine.world.routers.values();
-                // Other steps name it too: those of its slow path and its ports, and its end. A
-                // refusal of its former state shows in its state.
+                // Other steps also name the router: steps for its slow path and its ports, and its
+                // end. If it refuses its former configuration, its state shows this.
                 let begun = |router: &SimRouter| {
                     let is_it = |words: &[&str]| *words == ["router", &*router.plan.name];
                     applied.steps.iter().any(|step| {
@@ -64,7 +64,7 @@ impl History {
         }
     }
 
-    /// Everything that the node has accepted exists, as far as devices exist.
+    /// All objects that the node has accepted exist, if their devices exist.
     fn is_there(&mut self, what: &str) -> Held {
         let all = self.machine.world.devices.values().all(|device| device.there);
         if !all || self.machine.generations() != self.generations || !self.engine.is_settled() {
@@ -76,7 +76,7 @@ impl History {
         }
     }
 
-    /// The rest of the work, by the actual state.
+    /// The steps that are still needed, computed from the actual state.
     pub(super) fn difference(&mut self) -> Vec<String> {
         let documents = self.engine.accepted().documents.clone();
         let actual = self.machine.world.actual();
@@ -117,7 +117,7 @@ impl History {
             device.there = true;
         }
         self.pass(Duration::from_secs(400))?;
-        // A check may have begun just now.
+        // A comparison may have begun just now.
         let until = self.machine.now + Duration::from_secs(60);
         while !self.engine.is_settled() && self.machine.now < until {
             self.advance();
@@ -149,6 +149,12 @@ impl History {
         }
         if world.numbered != world.store.numbered {
             return Err("numbered rules in force are not those that are kept".into());
+        }
+        if let Some(noted) = world.stray_note() {
+            return Err(format!("there is a record without its object: {noted:?}"));
+        }
+        if let Some(unnoted) = world.unnoted() {
+            return Err(format!("there is an object without a record: {unnoted:?}"));
         }
         let accepted = self.engine.accepted().stored.iter().map(|stored| stored.kept());
         if sorted(&world.store.kept()) != sorted(&accepted.collect::<Vec<_>>()) {

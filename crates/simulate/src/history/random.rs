@@ -1,4 +1,4 @@
-//! Operations of a history, from a seed.
+//! Random operations of a history, from a seed.
 
 use fastrand::Rng;
 
@@ -20,7 +20,7 @@ pub(super) enum What {
     DryRun(Choice),
     /// Another program changes objects while the plan is computed.
     Meanwhile(Choice),
-    /// Two at a time; the second was checked against the state before the first.
+    /// Two changes at a time; the second was checked against the state before the first.
     Two(Choice, Choice),
     Kill,
     KillSwitch,

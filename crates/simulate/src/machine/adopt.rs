@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use europa_plan::{Desired, RouterId, RouterPlan};
 
 use super::{Event, Lies, SimMachine};
+use crate::notes::Noted;
 use crate::plant::Plant;
 use crate::world::{Process, SimRouter};
 
@@ -17,7 +18,7 @@ impl SimMachine {
         self.verdict = None;
         self.checking = false;
         self.plans.clear();
-        // Answers to a node that is no more.
+        // Answers to a node that no longer runs are dropped.
         let events = std::mem::take(&mut self.timers).into_iter();
         self.timers = events
             .filter(|Reverse((_, _, event))| {
@@ -32,6 +33,9 @@ impl SimMachine {
             let wanted = |name: &&RouterId| desired.router(name).is_none();
             self.lies.gone = self.world.routers.keys().filter(wanted).cloned().collect();
         }
+        if self.plant != Some(Plant::UnnotedAdopted) {
+            self.world.remove_unnoted();
+        }
         self.sweep(desired);
         let ended: Vec<RouterId> = self
             .world
@@ -41,15 +45,19 @@ impl SimMachine {
             .map(|(name, _)| name.clone())
             .collect();
         for name in ended {
-            // Only a process with its configuration is adopted.
+            // Only a process that has its configuration is adopted.
             self.world.routers.remove(&name);
         }
         self.world.filters.clone_from(&desired.documents.filters);
         self.world.numbered = self.world.store.numbered.clone();
         if !self.world.switch && !self.world.routers.is_empty() {
             self.world.switch = true;
+            self.world.notes.insert(Noted::Switch);
         }
         self.world.programs.clone_from(&self.world.slow_paths);
+        if self.plant != Some(Plant::StrayNote) {
+            self.world.forget_gone();
+        }
         self.remember();
     }
 
@@ -66,7 +74,7 @@ impl SimMachine {
                 world.programs.get(name).is_none_or(|read| read.slow_path == made.slow_path);
             is_done && wanted.is_some_and(|w| w.slow_path.is_some() && w == made)
         });
-        // All of them are adopted, or all are made whole again.
+        // All of them are adopted, or all are made again.
         if world.uplinks.iter().any(|name| !world.slow_paths.contains_key(name)) {
             world.uplinks.clear();
         }

@@ -8,7 +8,7 @@ use fastrand::Rng;
 use super::{Event, SimMachine};
 
 impl SimMachine {
-    /// The switch ends, with all routers inside it; both begin again.
+    /// The switch ends, with all routers inside it; the switch and these routers start again.
     pub(crate) fn kill_switch(&mut self) {
         if !self.world.switch {
             return;
@@ -36,7 +36,8 @@ impl SimMachine {
         }
     }
 
-    /// The existing devices: one that disappeared for a time is another one.
+    /// The generations of the existing devices: a device that was missing for a time counts as
+    /// another one.
     pub(crate) fn generations(&self) -> Vec<u64> {
         self.world.devices.values().map(|device| device.generation).collect()
     }
@@ -53,7 +54,7 @@ impl SimMachine {
         self.world.switch = true;
     }
 
-    /// Another program changes objects behind the node's back.
+    /// Another program changes objects, and the node is not informed.
     pub(crate) fn by_hand(&mut self, rng: &mut Rng) {
         match rng.u8(..4) {
             0 => {

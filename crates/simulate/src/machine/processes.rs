@@ -14,7 +14,7 @@ use crate::plant::Plant;
 use crate::world::Process;
 
 impl SimMachine {
-    /// A router's process ends, and begins again.
+    /// A router's process ends, and starts again.
     pub(crate) fn end_process(&mut self, name: &str) {
         let run = self.world.next_run();
         let Some(router) = self.world.routers.get_mut(name) else { return };
@@ -31,7 +31,7 @@ impl SimMachine {
         let Some(router) = self.world.routers.get_mut(name) else { return };
         router.process = Process::Starting;
         router.run = run;
-        // Its initial configuration is known.
+        // The process's first configuration is known.
         (router.astray, router.refuses) = (false, false);
         let (run, name) = (router.run, name.clone());
         let (wait, outcome) = match fault {
@@ -43,7 +43,7 @@ impl SimMachine {
         self.later(wait, Event::Started(name, run, outcome));
     }
 
-    /// A process has been heard of. Whether that is an event of the present process.
+    /// A message of a process has arrived. Returns whether it concerns the present process.
     pub(crate) fn started(&mut self, name: &str, run: u64, outcome: &Result<(), String>) -> bool {
         let Some(router) = self.world.routers.get_mut(name).filter(|r| r.run == run) else {
             return false;
@@ -62,7 +62,7 @@ impl SimMachine {
         true
     }
 
-    /// Restarts a router that has ended, unless the switch in which it runs is away.
+    /// Restarts a router that has ended, unless it runs in a switch that is missing.
     pub(crate) fn restart(&mut self, name: &RouterId, run: u64) {
         let Some(router) = self.world.routers.get(name).filter(|router| router.run == run) else {
             return;
@@ -74,7 +74,7 @@ impl SimMachine {
         self.begin(name, None);
     }
 
-    /// A router has answered an update. Whether that is an event of the present process.
+    /// A router has answered an update. Returns whether the answer concerns the present process.
     pub(crate) fn updated(&mut self, name: &str, run: u64, outcome: &Result<(), String>) -> bool {
         let Some(router) = self.world.routers.get_mut(name).filter(|r| r.run == run) else {
             return false;
@@ -96,7 +96,7 @@ impl SimMachine {
         let (name, run) = (to.name.clone(), router.run);
         let begins = router.process == Process::Starting;
         if matches!(router.process, Process::Ended(_)) {
-            // It tries its new configuration at once.
+            // The process tries its new configuration at once.
             self.begin(&name, fault);
             return Taken::Begun;
         }

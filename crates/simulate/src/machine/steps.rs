@@ -1,4 +1,4 @@
-//! The machine, as the engine has it: each effect may meet a fault.
+//! The machine in the form that the engine needs: each effect may meet a fault.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -32,7 +32,7 @@ impl Machine for SimMachine {
             return asked;
         }
         let mut actual = self.belief.clone();
-        // A switch that has ended is restarted anyway.
+        // A switch that has ended is restarted without a step of the engine.
         actual.switch |= self.timers.iter().any(|Reverse((_, _, e))| *e == Event::SwitchBack);
         actual
     }
@@ -45,7 +45,7 @@ impl Machine for SimMachine {
         let asked = (self.plant == Some(Plant::LatePlan)).then(|| self.actual());
         let plan = question.answer(|port| self.look(port));
         self.plans.insert(ticket, (plan, asked));
-        // Sometimes so late that the state has changed.
+        // Sometimes the plan is so late that the state has changed.
         let most_ms = if self.faulty && self.rng.u8(..16) == 0 { 3000 } else { 20 };
         let wait = self.soon(most_ms);
         self.later(wait, Event::Planned(ticket));
@@ -117,12 +117,16 @@ impl Machine for SimMachine {
                 self.killed = true;
                 return Ok(Taken::Done);
             }
+            Some(Fault::KilledBetween) => {
+                self.kill_between(step);
+                return Ok(Taken::Done);
+            }
             Some(Fault::Refused) => {
                 self.failed = true;
                 return Err(Stop::Failed(refused()));
             }
             Some(Fault::NotNow) => {
-                // Its missing resource returns soon.
+                // The missing resource returns soon.
                 self.later(Duration::from_millis(100), Event::Checked(Ok(())));
                 return Err(Stop::NotNow(refused()));
             }
@@ -166,12 +170,18 @@ impl Machine for SimMachine {
         })
     }
 
-    fn settle(&mut self) -> Result<(), Failure> {
+    fn settle(&mut self) -> Result<(), Stop> {
         if self.killed {
             return Ok(());
         }
         match self.fault(Effect::Settle) {
-            Some(Fault::Refused) => return Err(Failure::from("queues are refused".to_owned())),
+            Some(Fault::Refused) => {
+                return Err(Stop::Failed(Failure::from("queues are refused".to_owned())));
+            }
+            Some(Fault::NotNow) => {
+                self.later(Duration::from_millis(100), Event::Checked(Ok(())));
+                return Err(Stop::NotNow(Failure::from("groups are still to be made".to_owned())));
+            }
             Some(Fault::KilledBefore | Fault::KilledAfter) => self.killed = true,
             Some(Fault::SwitchKilled) => self.kill_switch(),
             _ => {}

@@ -1,6 +1,7 @@
 //! Tests of the module above.
 
 use super::*;
+use crate::message::Gateway;
 
 const PREFIX: (u32, u8) = (0x0a00_0000, 8);
 
@@ -66,4 +67,35 @@ fn an_ipv6_router_has_an_ipv4_address() {
     fib.add(Route { way: Way::Hops(vec![hop]), ..route() }, Placement::Front);
     assert_eq!(told(&mut fib, &links), "set 10.0.0.0/8 0.0.0.1 0\n");
     assert_eq!(fib.aliases().take_fresh(), [9]);
+}
+
+#[test]
+fn a_route_with_an_encapsulation_is_never_a_plain_next_hop() {
+    let mut fib = Fib::new(Outputs { host: 1, discard: 2, errors: 3 }, Vec::new(), Vec::new());
+    let mut links = Links::new(vec!["eth0".into()]);
+    let (name, running) = ("eth0".into(), true);
+    links.add(crate::message::Link { index: 7, name, running, ..Default::default() });
+    let hop = Hop { gateway: Gateway::Own(9), device: 7, weight: 1 };
+    let plain = Route { metric: 5, way: Way::Hops(vec![hop]), ..route() };
+    fib.add(plain, Placement::Front);
+    assert_eq!(told(&mut fib, &links), "set 10.0.0.0/8 0.0.0.9 0\n");
+    assert!(!fib.encapsulates());
+    let labelled = Route { way: Way::Encapsulated, ..route() };
+    fib.add(labelled.clone(), Placement::Front);
+    assert_eq!(told(&mut fib, &links), "set 10.0.0.0/8 - 1\n");
+    assert!(fib.encapsulates());
+    assert!(fib.remove(labelled));
+    assert_eq!(told(&mut fib, &links), "set 10.0.0.0/8 0.0.0.9 0\n");
+    assert!(!fib.encapsulates());
+    // The same by a next hop object, and by a group with such a member.
+    fib.add(Route { way: Way::Object(4), ..route() }, Placement::Front);
+    let gateway = vec![0, 0, 0, 9];
+    let objects = HashMap::from([
+        (1, Object::Encapsulated),
+        (2, Object::Single { gateway, device: 7 }),
+        (4, Object::Group(vec![(2, 1), (1, 1)])),
+    ]);
+    let mut text = String::new();
+    fib.tell(100, &links, &objects, &mut text);
+    assert_eq!((text.as_str(), fib.encapsulates()), ("set 10.0.0.0/8 - 1\n", true));
 }

@@ -13,8 +13,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, SockProtocol, recv};
 
 use super::{Asked, Mirror, MirrorError, forward};
-use crate::device::libc_family::{INET, INET6};
-use crate::message::{Link, RTA_DST, family, kind};
+use crate::message::{INET, INET6, Link, RTA_DST, family, kind};
 use crate::policy::nftables::Hooks;
 use crate::policy::rules::{Rule, Rules};
 use crate::policy::xfrm::Policies;
@@ -326,6 +325,8 @@ impl Mirror {
             .filter_map(|number| Some(self.links.interface(number)?.name.clone()))
             .collect();
         self.is_policy_dirty |= self.policy.polled.read(names.iter().map(String::as_str));
+        let devices = self.links.interfaces().map(|(device, _)| device);
+        self.is_policy_dirty |= self.policy.programs.read(devices);
     }
 
     /// Requests the numbers of packets that went to Linux, with reasons.

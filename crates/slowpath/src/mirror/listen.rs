@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -11,9 +12,10 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 
 use super::{Mirror, MirrorError, SETTLE, decide};
-use crate::device::libc_family::{INET, INET6};
 use crate::fib::{Fib, Placement};
-use crate::message::{Link, Neighbour, Object, Route, family, kind};
+use crate::message::{
+    Address, INET, INET6, Link, MPLS, Neighbour, Object, Route, family, kind, label,
+};
 
 const FLAG_REPLACE: u16 = 0x100;
 const FLAG_APPEND: u16 = 0x800;
@@ -79,6 +81,10 @@ impl Mirror {
                 let known = match family(message) {
                     INET => change(&mut self.fib4, message, gone, placement),
                     INET6 => change(&mut self.fib6, message, gone, placement),
+                    MPLS => {
+                        self.is_policy_dirty |= self.policy.hear_label(label(message), gone);
+                        true
+                    }
                     _ => true,
                 };
                 if !known {
@@ -177,6 +183,7 @@ impl Mirror {
             own.extend(decide::own_route(message));
         })?;
         read_routes(&mut self.lists, &mut self.fib6, |_| ())?;
+        self.read_labels()?;
         self.reconsider();
         let routes = (self.fib4.len() + self.fib6.len()) as u64;
         self.progress.routes.store(routes, Ordering::Relaxed);
@@ -188,13 +195,28 @@ impl Mirror {
     }
 }
 
+/// Present if the kernel has a label table (`mpls_router`). Without it a list of the table would be
+/// one of all families.
+const LABEL_TABLE: &str = "/proc/sys/net/mpls";
+
+impl Mirror {
+    fn read_labels(&mut self) -> io::Result<()> {
+        let labels = &mut self.policy.labels;
+        labels.clear();
+        self.is_policy_dirty = true;
+        if !Path::new(LABEL_TABLE).exists() {
+            return Ok(());
+        }
+        let mut body = [0; 12];
+        body[0] = MPLS;
+        self.lists.talk(&mut Request::new(kind::GETROUTE, DUMP, &body), |_, message| {
+            labels.extend(label(message));
+        })
+    }
+}
+
 /// Handles a route message. False if messages must have been missed.
-fn change<A: crate::message::Address>(
-    fib: &mut Fib<A>,
-    message: &[u8],
-    gone: bool,
-    placement: Placement,
-) -> bool {
+fn change<A: Address>(fib: &mut Fib<A>, message: &[u8], gone: bool, placement: Placement) -> bool {
     match Route::parse(message) {
         None => true,
         Some(route) if gone => fib.remove(route),
@@ -205,7 +227,7 @@ fn change<A: crate::message::Address>(
     }
 }
 
-fn read_routes<A: crate::message::Address>(
+fn read_routes<A: Address>(
     lists: &mut Netlink,
     fib: &mut Fib<A>,
     mut each: impl FnMut(&[u8]),

@@ -2,7 +2,9 @@
 //!
 //! | file     | concern                                             |
 //! |----------|-----------------------------------------------------|
-//! | `mod`    | the loop, and the updates of the fast path           |
+//! | `mod`    | the loop                                            |
+//! | `tell`   | orders for the fast path, and its answers             |
+//! | `fresh`  | neighbours that only the fast path uses               |
 //! | `listen` | the kernel's messages                                |
 //! | `learn`  | entries of another mirror in the fast path           |
 //! | `decide` | the decisions that the fast path may make            |
@@ -15,21 +17,21 @@
 //! of the list are not added again.
 
 mod decide;
+mod fresh;
 mod learn;
 mod listen;
 mod progress;
+mod tell;
 
 use std::collections::HashMap;
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use europa_channel::{Channel, ChannelError};
 use europa_port::Namespace;
-use europa_port::netlink::{self, Netlink, REPLACE, Request};
+use europa_port::netlink::{self, Netlink};
 use europa_router::orders::{Answer, Order};
 use ipnet::IpNet;
 use nix::errno::Errno;
@@ -39,17 +41,16 @@ use nix::sys::socket::{NetlinkAddr, SockProtocol, bind, setsockopt, sockopt};
 
 use self::decide::Watch;
 pub use self::progress::Progress;
-use crate::device::libc_family::{INET, INET6};
 use crate::fib::{Fib, Outputs};
 use crate::links::Links;
-use crate::message::{NDA_DST, NTF_USE, Object, kind};
+use crate::message::Object;
 use crate::neighbours::Neighbours;
 use crate::policy::Policy;
 
 /// Multicast groups of route netlink: links, neighbours, addresses, routes and next hops; rules,
-/// queueing disciplines and settings of devices.
+/// queueing disciplines, settings of devices, and routes of the label table.
 const GROUPS: u32 = 1 << 0 | 1 << 2 | 1 << 4 | 1 << 8 | 1 << 6 | 1 << 10 | 1 << 31 | POLICY_GROUPS;
-const POLICY_GROUPS: u32 = 1 << 7 | 1 << 18 | 1 << 3 | 1 << 23 | 1 << 24;
+const POLICY_GROUPS: u32 = 1 << 7 | 1 << 18 | 1 << 3 | 1 << 23 | 1 << 24 | 1 << 26;
 /// Room for messages that were not read yet: about 100 000 routes.
 const BUFFER_BYTES: usize = 128 << 20;
 /// Routes in one order: applied between two batches of packets, in 0.3 to 0.4 ms, 1 ms at
@@ -313,130 +314,6 @@ impl Mirror {
             }
             if ready.first() == Some(&true) {
                 self.hear(TURN)?;
-            }
-        }
-    }
-
-    /// Sends as many orders as there is room for.
-    fn tell(&mut self) -> Result<(), MirrorError> {
-        if self.is_policy_dirty {
-            self.tell_policy()?;
-        }
-        while self.under_way.len() < WINDOW {
-            if self.ready.is_empty() && self.learns == Learns::NOTHING {
-                self.compose();
-                if self.ready.is_empty() && self.may_open() {
-                    self.open()?;
-                }
-            }
-            let Some(order) = self.ready.pop_front() else { break };
-            let asked = match &order {
-                Order::Read { path, parameter } if path == ROUTES || path == ROUTES6 => {
-                    parameter.parse().map_or(Asked::Changes(0), Asked::Routes)
-                }
-                Order::Read { path, parameter } if path.ends_with(".table") => {
-                    Asked::Neighbours(parameter.parse().unwrap_or(0))
-                }
-                Order::Read { path, .. }
-                    if path.ends_with(".reasons") || path == decide::POLICED =>
-                {
-                    Asked::Reasons(path.clone())
-                }
-                Order::Read { parameter, .. } => Asked::Used(parameter.parse().unwrap_or(0)),
-                Order::Write { value, .. } => Asked::Changes(value.lines().count() as u64),
-                _ => Asked::Changes(0),
-            };
-            self.feed.send(&order, &[])?;
-            self.under_way.push_back(asked);
-        }
-        Ok(())
-    }
-
-    /// Makes orders of the changes.
-    fn compose(&mut self) {
-        let write = |path: String, value| Order::Write { path, value };
-        if self.neighbours.is_dirty() {
-            let mut texts = HashMap::new();
-            self.neighbours.tell(BATCH, &self.links, self.fib4.aliases(), &mut texts);
-            for ((interface, is_v4), text) in texts {
-                self.ready.push_back(write(format!("{}.load", forward(interface, is_v4)), text));
-            }
-        }
-        let mut text = String::with_capacity(BATCH * 32);
-        if self.fib4.is_dirty() {
-            self.fib4.tell(BATCH, &self.links, &self.objects, &mut text);
-            for router in self.fib4.aliases().take_fresh() {
-                self.neighbours.alias(router);
-            }
-            if !text.is_empty() {
-                self.ready.push_back(write("route.load".into(), std::mem::take(&mut text)));
-            }
-        }
-        if self.fib6.is_dirty() {
-            self.fib6.tell(BATCH, &self.links, &self.objects, &mut text);
-            if !text.is_empty() {
-                self.ready.push_back(write("route6.load".into(), text));
-            }
-        }
-    }
-
-    fn take_answers(&mut self) -> Result<(), MirrorError> {
-        while let Some((answer, _)) = self.feed.try_receive()? {
-            match (self.under_way.pop_front(), answer) {
-                (Some(Asked::Changes(count)), Answer::Done(_)) => {
-                    self.progress.told.fetch_add(count, Ordering::Relaxed);
-                }
-                (Some(Asked::Changes(count)), Answer::Refused(why)) => {
-                    self.progress.refused.fetch_add(count, Ordering::Relaxed);
-                    tracing::warn!("router {}: routes: {why}", self.spec.router);
-                }
-                (Some(Asked::Used(device)), Answer::Done(used)) => self.keep_fresh(device, &used),
-                (Some(Asked::Policy { is_closed }), answer) => self.policy_told(is_closed, answer),
-                (Some(Asked::Reasons(path)), Answer::Done(text)) => self.counted(path, &text),
-                (Some(Asked::Routes(within)), answer) => self.learn_routes(within, answer),
-                (Some(Asked::Neighbours(device)), answer) => {
-                    if let Answer::Done(text) = answer {
-                        let words = text.lines().filter_map(|line| line.split_whitespace().next());
-                        for address in words.filter_map(|word| word.parse().ok()) {
-                            self.neighbours.learn(device, address);
-                        }
-                    }
-                    self.learnt();
-                }
-                (_, answer) => tracing::debug!("router {}: {answer:?}", self.spec.router),
-            }
-        }
-        Ok(())
-    }
-
-    /// Asks which neighbours the fast path has sent to.
-    fn ask_used(&mut self) {
-        for (device, interface) in self.links.interfaces() {
-            for is_v4 in [true, false] {
-                self.ready.push_back(Order::Read {
-                    path: format!("{}.used", forward(interface, is_v4)),
-                    // Returned with the answer's place in the queue.
-                    parameter: device.to_string(),
-                });
-            }
-        }
-    }
-
-    /// Lets the kernel probe neighbours that only the fast path uses: otherwise it would not notice
-    /// their loss.
-    fn keep_fresh(&mut self, device: u32, used: &str) {
-        for address in self.neighbours.to_probe(device, used, self.fib4.aliases()) {
-            let (family, octets) = match address {
-                IpAddr::V4(address) => (INET, address.octets().to_vec()),
-                IpAddr::V6(address) => (INET6, address.octets().to_vec()),
-            };
-            let mut body = vec![family, 0, 0, 0];
-            body.extend(device.to_ne_bytes());
-            // No state: unchanged. NTF_USE: has the effect of a sent packet.
-            body.extend([0, 0, NTF_USE, 0]);
-            let mut request = Request::new(kind::NEWNEIGH, REPLACE, &body).with(NDA_DST, &octets);
-            if let Err(error) = self.lists.talk(&mut request, |_, _| ()) {
-                tracing::debug!("router {}: neighbour {address}: {error}", self.spec.router);
             }
         }
     }

@@ -14,9 +14,11 @@
 //! | `qdiscs`   | queueing disciplines                                            |
 //! | `settings` | sysctls by netlink                                              |
 //! | `polled`   | settings without notification: iptables' own tables, further sysctls |
+//! | `programs` | eBPF programs at hooks of tc and netfilter                      |
 
 pub(crate) mod nftables;
 pub(crate) mod polled;
+pub(crate) mod programs;
 pub(crate) mod qdiscs;
 pub(crate) mod rules;
 pub(crate) mod settings;
@@ -33,6 +35,7 @@ use nix::sys::socket::{NetlinkAddr, SockProtocol, bind};
 
 use self::nftables::Hooks;
 use self::polled::Polled;
+use self::programs::Programs;
 use self::qdiscs::Qdiscs;
 use self::rules::{Concern, Rules};
 use self::settings::Settings;
@@ -43,6 +46,10 @@ use crate::message::Link;
 const RULE: &str = "an ip rule asks for more than its destination";
 /// The reason for packets whose source is an address of the router: no other station sends these.
 pub const OWN_SOURCE: &str = "its source is an address of the router";
+/// The reason for packets with labels. Linux gets them in any case: this counts them.
+const LABELS: &str = "Linux has a label table";
+const ENCAPSULATES: &str = "to destinations of routes with an encap: Linux puts a header in front";
+const NETFILTER_PROGRAM: &str = "netfilter has an eBPF program, here or in another namespace";
 /// A gate's room for prefixes and addresses of `own`, in addition to those of rules.
 const MOST_OWN: [usize; 2] = [16, 4000];
 /// Bytes of a frame beside the packet: Ethernet header and a VLAN tag (`is_skb_forwardable` in the
@@ -72,8 +79,13 @@ pub(crate) struct Policy {
     pub(crate) qdiscs: Qdiscs,
     pub(crate) settings: Settings,
     pub(crate) polled: Polled,
+    pub(crate) programs: Programs,
     /// Prefixes that no other station has as its source: local and broadcast addresses.
     pub(crate) own: BTreeSet<Ipv4Net>,
+    /// Incoming labels of the label table.
+    pub(crate) labels: BTreeSet<u32>,
+    /// Linux puts a header in front of packets of some IPv4, IPv6 routes.
+    pub(crate) encapsulates: [bool; 2],
     told: HashMap<String, String>,
 }
 
@@ -92,6 +104,21 @@ impl Policy {
         Policy { closed: Some(reason), ..Policy::default() }
     }
 
+    /// Takes in a change of the label table. Returns whether it begins or ceases to have entries.
+    pub(crate) fn hear_label(&mut self, label: Option<u32>, is_gone: bool) -> bool {
+        let was_empty = self.labels.is_empty();
+        match (label, is_gone) {
+            (Some(label), true) => {
+                self.labels.remove(&label);
+            }
+            (Some(label), false) => {
+                self.labels.insert(label);
+            }
+            (None, _) => {}
+        }
+        was_empty != self.labels.is_empty()
+    }
+
     /// The differences since the last time, for each interface.
     pub(crate) fn compose(&mut self, links: &Links) -> Told {
         let mut told = Told::default();
@@ -103,6 +130,14 @@ impl Policy {
                 let text = self.forward(number, is_v4, links, &mut told.reasons);
                 let path = format!("{}.policy", crate::mirror::forward(number, is_v4));
                 told.writes.push((path, text));
+            }
+        }
+        if !self.labels.is_empty() {
+            told.reasons.insert(format!("MPLS: {LABELS}"));
+        }
+        for (family, encapsulates) in ["IPv4", "IPv6"].into_iter().zip(self.encapsulates) {
+            if encapsulates {
+                told.reasons.insert(format!("{family} {ENCAPSULATES}"));
             }
         }
         told.writes.retain(|(path, text)| self.told.get(path) != Some(text));
@@ -161,6 +196,9 @@ impl Policy {
                 }
             }
         }
+        if !self.labels.is_empty() {
+            let _ = writeln!(text, "mpls {LABELS}");
+        }
         for prefix in self.own.iter().filter(|_| self.has_room_for_own()) {
             let _ = writeln!(text, "from {prefix} {OWN_SOURCE}");
         }
@@ -182,6 +220,9 @@ impl Policy {
         let _ = writeln!(text, "mtu {}", link.mtu.min(mtu6));
         let reason = match self.qdiscs.has_egress(link.index) {
             true => Some("tc has a qdisc"),
+            false if self.programs.of(link.index).egress => {
+                Some("an eBPF program sees frames last")
+            }
             false => self.master_reason(link, links),
         };
         if let Some(reason) = reason {
@@ -216,7 +257,7 @@ impl Policy {
 
     /// The reason why Linux gets every frame from a device.
     fn device_reason(&self, link: &Link, links: &Links) -> Option<&'static str> {
-        if link.has_program {
+        if link.has_program || self.programs.of(link.index).ingress {
             return Some("an eBPF program sees frames first");
         }
         if self.qdiscs.has_ingress(link.index) {
@@ -240,6 +281,7 @@ impl Policy {
             let is_secured = if is_v4 { self.ipsec.v4 } else { self.ipsec.v6 };
             is_secured.then_some("xfrm has a policy")
         })
+        .or_else(|| self.programs.filters(is_v4).then_some(NETFILTER_PROGRAM))
         .or_else(|| concern.all.then_some(RULE))
         .or_else(|| {
             (is_v4 && !self.has_room_for_own()).then_some("Linux has too many own addresses")

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use europa_port::netlink::{attributes, number, text};
 use ipnet::IpNet;
 
-use crate::device::libc_family::INET;
+use crate::message::INET;
 
 const FRA_DST: u16 = 1;
 const FRA_SRC: u16 = 2;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use europa_port::netlink::{attributes, number};
 
-use crate::device::libc_family::{INET, INET6};
+use crate::message::{INET, INET6};
 
 const NETCONFA_IFINDEX: u16 = 1;
 const NETCONFA_FORWARDING: u16 = 2;

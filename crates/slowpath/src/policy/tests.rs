@@ -77,7 +77,7 @@ fn each_decision_of_linux_has_its_line() {
         let kind = kind.into();
         links.add(Link { index: 9, name, kind, takes_all, lower: Some(7), ..Link::default() });
     }
-    let cases: [(&str, Change, &str); 19] = [
+    let cases: [(&str, Change, &str); 20] = [
         ("nothing", |_, _| {}, ""),
         ("not read yet", |p, _| p.closed = Some("because"), "all because\n"),
         ("a hook", |p, _| p.hooks.v6 = Some("a hook"), "ip6 a hook\n"),
@@ -120,6 +120,11 @@ fn each_decision_of_linux_has_its_line() {
             |_, l| device(l, |link| link.has_program = true),
             "foreign\nall an eBPF program sees frames first\n",
         ),
+        (
+            "a label",
+            |p, _| assert!(p.hear_label(Some(100), false)),
+            "mpls Linux has a label table\n",
+        ),
         ("down", |_, l| device(l, |link| link.up = false), "down\n"),
         ("a sniffer", |_, l| device(l, |link| link.promiscuous = true), "foreign\n"),
         ("a macvlan", |_, l| upper(l, "macvlan", false), "foreign\n"),
@@ -145,6 +150,23 @@ fn each_decision_of_linux_has_its_line() {
         let wanted = if wanted == "down\n" { wanted.into() } else { format!("{MAC}{wanted}") };
         assert_eq!(gate(&mut policy, &links, 0), wanted, "{what}");
     }
+}
+
+#[test]
+fn labels_and_encapsulations_are_reasons_as_long_as_they_are_there() {
+    let (mut policy, links) = usual();
+    policy.encapsulates = [false, true];
+    assert!(policy.hear_label(Some(100), false) && !policy.hear_label(Some(101), false));
+    assert_eq!(
+        policy.compose(&links).reasons,
+        BTreeSet::from([
+            "MPLS: Linux has a label table".to_owned(),
+            "IPv6 to destinations of routes with an encap: Linux puts a header in front".to_owned()
+        ])
+    );
+    assert!(!policy.hear_label(Some(101), true) && policy.hear_label(Some(100), true));
+    policy.encapsulates = [false; 2];
+    assert_eq!(policy.compose(&links).reasons, BTreeSet::new());
 }
 
 #[test]

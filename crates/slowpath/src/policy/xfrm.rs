@@ -9,7 +9,7 @@ use europa_port::Namespace;
 use europa_port::netlink::{DUMP, Netlink, Request};
 use nix::sys::socket::SockProtocol;
 
-use crate::device::libc_family::{INET, INET6};
+use crate::message::{INET, INET6};
 
 /// `NETLINK_XFRM`, for which there is no name; its number is also that of TCP.
 pub(crate) const PROTOCOL: SockProtocol = SockProtocol::Tcp;

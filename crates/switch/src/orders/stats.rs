@@ -13,7 +13,7 @@ pub struct SwitchStats {
     pub kicks: u64,
     /// Frames that were sent as live frames.
     pub live_frames: u64,
-    /// System calls for sending by sockets.
+    /// System calls that sent frames by sockets.
     pub socket_calls: u64,
     /// Frames that left by a socket.
     pub socket_frames: u64,

@@ -1,5 +1,5 @@
-//! A program with an element of its own, which keeps state, and panics at a packet with certain
-//! bytes.
+//! A program with elements of its own. One keeps state, and panics at a packet with certain bytes.
+//! The other loses packets without a cause.
 
 use std::any::Any;
 use std::process::ExitCode;
@@ -37,6 +37,27 @@ impl Element for Bomb {
     }
 }
 
+/// Loses every packet in such a way that no counter has it: the fault that the equations of
+/// counters find.
+#[derive(Default)]
+struct Vanish;
+
+impl Class for Vanish {
+    const INFO: ClassInfo = ClassInfo::new("Vanish", "1/0").processing("h/h");
+}
+
+impl Element for Vanish {
+    fn push(&mut self, _: usize, batch: &mut Batch, _: &mut Context<'_>) {
+        while let Some(packet) = batch.pop() {
+            // The slot counts as given to the other side of the pool.
+            let _ = packet.release();
+        }
+    }
+}
+
 fn main() -> ExitCode {
-    europa_driver::main(|registry| registry.add::<Bomb>())
+    europa_driver::main(|registry| {
+        registry.add::<Bomb>();
+        registry.add::<Vanish>();
+    })
 }

@@ -233,6 +233,37 @@ pub(crate) const XFRM: &[Setting] = &[
     setting(
         "xfrm",
         "ip xfrm state add src 10.0.1.1 dst 10.0.1.9 proto esp spi 1 mode tunnel enc 'ecb(cipher_null)' '' auth 'digest_null' ''",
-        "ip xfrm state flush",
-    ),
+        "ip xfrm policy flush; ip xfrm state flush",
+    )
+    .on("ESP"),
+    setting(
+        "xfrm",
+        "ip xfrm state add src 10.0.1.1 dst 10.0.1.9 proto esp spi 1 mode tunnel enc 'ecb(cipher_null)' '' auth 'digest_null' ''; ip xfrm policy add dir out src 10.0.0.0/24 dst 10.9.0.0/16 tmpl src 10.0.1.1 dst 10.0.1.9 proto esp mode tunnel",
+        "ip xfrm policy flush; ip xfrm state flush",
+    )
+    .on("ESP"),
+    setting(
+        "xfrm",
+        "ip xfrm state add src 10.0.1.1 dst 10.0.1.9 proto esp spi 1 mode tunnel enc 'ecb(cipher_null)' '' auth 'digest_null' ''; ip xfrm policy add dir out src 0.0.0.0/0 dst 10.9.1.7 tmpl src 10.0.1.1 dst 10.0.1.9 proto esp mode tunnel level required; ip xfrm policy add dir fwd src 10.0.0.0/24 dst 0.0.0.0/0 action allow",
+        "ip xfrm policy flush; ip xfrm state flush",
+    )
+    .on("ESP"),
+    setting(
+        "xfrm",
+        "ip xfrm state add src fd00:1::1 dst fd00:1::9 proto esp spi 1 mode tunnel enc 'ecb(cipher_null)' '' auth 'digest_null' ''; ip xfrm policy add dir out src fd00:0::/64 dst fd09::/16 tmpl src fd00:1::1 dst fd00:1::9 proto esp mode tunnel",
+        "ip xfrm policy flush; ip xfrm state flush",
+    )
+    .on("ESP"),
+    setting(
+        "xfrm",
+        "ip xfrm state add src 10.0.1.1 dst 10.0.1.9 proto esp spi 1 mode tunnel enc 'ecb(cipher_null)' '' auth 'digest_null' ''; ip xfrm policy add dir out src fd00:0::/64 dst fd09::/16 tmpl src 10.0.1.1 dst 10.0.1.9 proto esp mode tunnel",
+        "ip xfrm policy flush; ip xfrm state flush",
+    )
+    .on("ESP"),
+    setting(
+        "xfrm",
+        "ip xfrm state add src 10.0.0.9 dst 10.0.0.1 proto esp spi 1 mode tunnel enc 'ecb(cipher_null)' '' auth 'digest_null' ''; ip xfrm policy add dir fwd src 10.0.0.0/24 dst 0.0.0.0/0 tmpl src 10.0.0.9 dst 10.0.0.1 proto esp mode tunnel",
+        "ip xfrm policy flush; ip xfrm state flush",
+    )
+    .on("ESP"),
 ];

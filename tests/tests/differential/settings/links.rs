@@ -9,6 +9,7 @@ pub(crate) const LINKS: &[Setting] = &[
     setting("link", "ip link set eth2 down; ip link set eth2 up", UP2),
     setting("link", "ip link set eth2 address 02:00:5e:00:01:01", "ip link set eth2 address $MAC2"),
     setting("link", "ip link set eth0 address 02:00:5e:00:01:01", "ip link set eth0 address $MAC0"),
+    setting("link", "ip link set eth1 address 02:00:5e:00:01:01", "ip link set eth1 address $MAC1"),
     setting("link", "ip link set eth1 mtu 1300", "ip link set eth1 mtu 1500"),
     setting("link", "ip link set eth0 mtu 1280", "ip link set eth0 mtu 1500"),
     setting(
@@ -98,9 +99,49 @@ pub(crate) const MASTERS: &[Setting] = &[
     ),
     setting(
         "master",
+        "ip link add vx0 address 02:00:00:00:00:77 type vxlan id 9 dstport 4789 remote fd00:1::9 dev eth1 udp6zerocsumtx udp6zerocsumrx; sysctl -qw net.ipv6.conf.vx0.disable_ipv6=1; ip link set vx0 up; ip addr add 10.9.1.1/24 dev vx0; ip neigh add 10.9.1.7 lladdr 02:77:00:00:00:09 dev vx0",
+        "ip link del vx0",
+    ),
+    setting(
+        "master",
+        "ip link add vx0 address 02:00:00:00:00:77 type vxlan id 9 dstport 4789 local 10.0.1.1 dev eth1; sysctl -qw net.ipv6.conf.vx0.disable_ipv6=1; ip link set vx0 up; ip addr add 10.9.1.1/24 dev vx0; ip neigh add 10.9.1.7 lladdr 02:77:00:00:00:09 dev vx0; bridge fdb append 02:77:00:00:00:09 dev vx0 dst 10.0.1.9",
+        "ip link del vx0",
+    ),
+    setting(
+        "master",
+        "ip link add vx0 address 02:00:00:00:00:77 type vxlan id 9 dstport 4789 remote 10.0.2.9 dev eth2 ttl 3 tos 0x10; sysctl -qw net.ipv6.conf.vx0.disable_ipv6=1; ip link set vx0 up; ip addr add 10.9.1.1/24 dev vx0; ip neigh add 10.9.1.7 lladdr 02:77:00:00:00:09 dev vx0",
+        "ip link del vx0",
+    ),
+    setting(
+        "master",
+        "ip link add red type vrf table 100; ip link set red up; ip link set eth2 master red; ip link set eth1 master red",
+        "ip link del red",
+    )
+    .on("VRF"),
+    setting(
+        "master",
+        "ip link add red type vrf table 100; ip link set red up; ip link set eth2 master red; ip route add 10.9.1.0/24 vrf red via 10.0.2.9",
+        "ip link del red",
+    )
+    .on("VRF"),
+    setting(
+        "master",
+        "ip link add red type vrf table 100; ip link set red up; ip link set eth2 master red; ip -6 route add fd09:1::/32 vrf red via fd00:2::9",
+        "ip link del red",
+    )
+    .on("VRF"),
+    setting(
+        "master",
+        "ip link add red type vrf table 100; ip link set red up; ip link set eth2 master red; ip link set eth0 master red",
+        "ip link del red",
+    )
+    .on("VRF"),
+    setting(
+        "master",
         "ip link add red type vrf table 100; ip link set eth2 master red; ip link set red up",
         "ip link del red",
-    ),
+    )
+    .on("VRF"),
     setting(
         "master",
         "ip link add br0 type bridge mcast_snooping 0; ip link set eth0 master br0; ip link set eth1 master br0; sysctl -qw net.ipv6.conf.br0.disable_ipv6=1; ip link set eth2 master br0; ip link set br0 up",
@@ -165,7 +206,38 @@ pub(crate) const MASTERS: &[Setting] = &[
         "master",
         "ip link add gre0a type gre local 10.0.1.1 remote 10.0.1.9; ip link set gre0a up; ip route add 10.9.1.0/24 dev gre0a",
         "ip link del gre0a",
-    ),
+    )
+    .on("GRE"),
+    setting(
+        "master",
+        "ip link add gre0a type gre local 10.0.1.1 remote 10.0.1.9 key 7 csum; ip link set gre0a up; ip route add 10.9.1.0/24 dev gre0a",
+        "ip link del gre0a",
+    )
+    .on("GRE"),
+    setting(
+        "master",
+        "ip link add gre0a type gre local 10.0.1.1 remote 10.0.1.9 ttl 9 tos 0x10; ip link set gre0a up; ip route add 10.9.1.0/24 dev gre0a",
+        "ip link del gre0a",
+    )
+    .on("GRE"),
+    setting(
+        "master",
+        "ip link add gre0a type gre local 10.0.1.1 remote 10.0.1.9 nopmtudisc; ip link set gre0a up; ip -6 route add fd09:1::/32 dev gre0a",
+        "ip link del gre0a",
+    )
+    .on("GRE"),
+    setting(
+        "master",
+        "ip link add gre0a address 02:00:00:00:00:0a type gretap local 10.0.1.1 remote 10.0.1.9; sysctl -qw net.ipv6.conf.gre0a.disable_ipv6=1; ip link set gre0a up; ip addr add 10.9.1.1/24 dev gre0a; ip neigh add 10.9.1.7 lladdr 02:77:00:00:00:09 dev gre0a",
+        "ip link del gre0a",
+    )
+    .on("GRE"),
+    setting(
+        "master",
+        "ip link add gre0a type ip6gre local fd00:1::1 remote fd00:1::9; ip link set gre0a up; ip route add 10.9.1.0/24 dev gre0a",
+        "ip link del gre0a",
+    )
+    .on("GRE"),
     setting(
         "master",
         "ip link add bond0 type bond; ip link set eth2 down; ip link set eth2 master bond0; ip link set bond0 up",

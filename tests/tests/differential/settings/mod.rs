@@ -7,6 +7,8 @@
 use std::time::Duration;
 
 mod firewalls;
+mod groups;
+mod labels;
 mod links;
 mod routes;
 mod rules;
@@ -20,14 +22,30 @@ pub(crate) struct Setting {
     pub(crate) undo: &'static str,
     /// Programs beside `ip` that it needs.
     pub(crate) needs: &'static [&'static str],
+    /// A feature that not every kernel has, as [`europa_tests::kernel_lacks`] names it; empty for
+    /// none.
+    pub(crate) feature: &'static str,
 }
 
 impl Setting {
+    /// The same setting, for kernels with this feature.
+    const fn on(mut self, feature: &'static str) -> Setting {
+        self.feature = feature;
+        self
+    }
+
+    /// Whether it belongs to the settings of `EUROPA_KIND`.
+    pub(crate) fn is_about(&self, only: &str) -> bool {
+        let has_feature = only == "features" && !self.feature.is_empty();
+        has_feature || self.kind == only || self.feature == only || self.set.contains(only)
+    }
+
     /// Whether it spreads flows over several ways. The way of a flow is then not compared.
     pub(crate) fn spreads(&self) -> bool {
         self.set.matches("nexthop via").count() > 1
             || self.set.contains(" group 5/")
             || self.set.contains(" group 8/")
+            || self.set.matches("nexthop encap").count() > 1
     }
 
     /// The time that Linux itself needs: it may notice a carrier a second late.
@@ -43,24 +61,24 @@ impl Setting {
 }
 
 const fn setting(kind: &'static str, set: &'static str, undo: &'static str) -> Setting {
-    Setting { kind, set, undo, needs: &[] }
+    Setting { kind, set, undo, needs: &[], feature: "" }
 }
 
 const fn nft(set: &'static str) -> Setting {
     let undo = "nft flush ruleset; ip rule del fwmark 7 2>/dev/null || true";
-    Setting { kind: "nftables", set, undo, needs: &["nft"] }
+    Setting { kind: "nftables", set, undo, needs: &["nft"], feature: "" }
 }
 
 const fn tc(set: &'static str, undo: &'static str) -> Setting {
-    Setting { kind: "tc", set, undo, needs: &["tc"] }
+    Setting { kind: "tc", set, undo, needs: &["tc"], feature: "" }
 }
 
 const fn legacy(set: &'static str, undo: &'static str) -> Setting {
-    Setting { kind: "iptables", set, undo, needs: &["iptables-legacy"] }
+    Setting { kind: "iptables", set, undo, needs: &["iptables-legacy"], feature: "" }
 }
 
 const fn sysctl(set: &'static str, undo: &'static str) -> Setting {
-    Setting { kind: "sysctl", set, undo, needs: &["sysctl"] }
+    Setting { kind: "sysctl", set, undo, needs: &["sysctl"], feature: "" }
 }
 
 const NOTHING: &[Setting] = &[setting("nothing", "true", "true")];
@@ -70,6 +88,8 @@ pub(crate) fn all() -> Vec<&'static Setting> {
     [
         NOTHING,
         routes::ROUTES,
+        labels::PUSHED,
+        labels::LABELS,
         rules::RULES,
         rules::NEIGHBOURS,
         rules::ADDRESSES,

@@ -15,6 +15,17 @@ pub(crate) const ROUTES: &[Setting] = &[
     setting("route", "ip route add 10.9.1.0/24 via 10.0.2.9", "ip route del 10.9.1.0/24"),
     setting("route", "ip route add 10.9.1.0/24 via 10.0.0.9", "ip route del 10.9.1.0/24"),
     setting("route", "ip route add 10.9.1.0/24 via 10.0.2.9 mtu 1300", "ip route del 10.9.1.0/24"),
+    setting("route", "ip route add 10.9.1.0/24 dev eth2 mtu lock 700", "ip route del 10.9.1.0/24"),
+    setting(
+        "route",
+        "ip route add 10.9.1.0/24 nexthop via 10.0.1.9 nexthop via 10.0.2.9",
+        "ip route del 10.9.1.0/24",
+    ),
+    setting(
+        "route",
+        "ip route add 10.9.1.0/24 nexthop via 10.0.1.9 weight 5 nexthop via 10.0.2.9 weight 2",
+        "ip route del 10.9.1.0/24",
+    ),
     setting(
         "route",
         "ip route add 10.9.1.0/24 via 10.0.2.9 mtu lock 1000",
@@ -219,6 +230,21 @@ pub(crate) const ROUTES: &[Setting] = &[
     setting("route", "ip -6 route del fd09::/16", "ip -6 route add fd09::/16 via fd00:1::9"),
     setting(
         "route",
+        "ip -6 route add fd09:1::/32 dev eth2 mtu lock 1300",
+        "ip -6 route del fd09:1::/32",
+    ),
+    setting(
+        "route",
+        "ip -6 route add fd09:1::/32 via fd00:1::9 mtu lock 1400",
+        "ip -6 route del fd09:1::/32",
+    ),
+    setting(
+        "route",
+        "ip -6 route add fd09:1::/32 nexthop via fd00:2::9 nexthop via fd00:1::9",
+        "ip -6 route del fd09:1::/32",
+    ),
+    setting(
+        "route",
         "ip -6 route add fd09:1::/32 via fd00:2::9 mtu lock 1280",
         "ip -6 route del fd09:1::/32",
     ),
@@ -239,13 +265,12 @@ pub(crate) const ROUTES: &[Setting] = &[
     ),
     setting(
         "route",
-        "ip route add 10.9.1.0/24 encap mpls 100 via 10.0.2.9",
-        "ip route del 10.9.1.0/24",
-    ),
-    setting("route", "ip -M route add 100 via inet 10.0.2.9", "ip -M route del 100"),
-    setting(
-        "route",
         "ip route add 10.9.1.0/24 encap ip id 5 dst 10.0.2.9 dev eth2",
         "ip route del 10.9.1.0/24",
     ),
+    setting("route", "ip route add blackhole 10.9.1.7", "ip route del blackhole 10.9.1.7"),
+    setting("route", "ip -6 route add blackhole fd09:1::7", "ip -6 route del blackhole fd09:1::7"),
+    setting("route", "ip route add prohibit 10.9.1.7", "ip route del prohibit 10.9.1.7"),
+    setting("route", "ip -6 route add prohibit fd09:1::7", "ip -6 route del prohibit fd09:1::7"),
+    setting("route", "ip route add prohibit default", "ip route del prohibit default"),
 ];

@@ -151,6 +151,34 @@ pub(crate) const RULES: &[Setting] = &[
         "ip -6 rule del pref 100",
     ),
     setting("rule", "ip -6 rule del pref 32766", "ip -6 rule add pref 32766 lookup main"),
+    setting("rule", "ip rule add from 10.0.0.2 prohibit", "ip rule del from 10.0.0.2 prohibit"),
+    setting(
+        "rule",
+        "ip -6 rule add from fd00:0::2 prohibit",
+        "ip -6 rule del from fd00:0::2 prohibit",
+    ),
+    setting("rule", "ip -6 rule add iif eth0 prohibit", "ip -6 rule del iif eth0 prohibit"),
+    setting(
+        "rule",
+        "ip -6 rule add fwmark 0x7/0xff prohibit",
+        "ip -6 rule del fwmark 0x7/0xff prohibit",
+    ),
+    setting(
+        "rule",
+        "ip rule add uidrange 5-60000 blackhole",
+        "ip rule del uidrange 5-60000 blackhole",
+    ),
+    setting(
+        "rule",
+        "ip -6 route add default via fd00:2::9 table 100; ip -6 rule add uidrange 0-60000 lookup 100",
+        "ip -6 rule del uidrange 0-60000 lookup 100; ip -6 route flush table 100",
+    ),
+    setting("rule", "ip rule add tos 0x10 blackhole", "ip rule del tos 0x10 blackhole"),
+    setting(
+        "rule",
+        "ip -6 route add default via fd00:2::9 table 100; ip -6 rule add tos 0x10 lookup 100",
+        "ip -6 rule del tos 0x10 lookup 100; ip -6 route flush table 100",
+    ),
 ];
 
 /// Neighbours, and proxies for them.

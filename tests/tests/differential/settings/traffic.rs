@@ -31,6 +31,14 @@ pub(crate) const TC: &[Setting] = &[
     tc("tc qdisc add dev eth2 root pfifo limit 1000", "tc qdisc del dev eth2 root"),
     tc("tc qdisc add dev eth1 root pfifo_fast", "tc qdisc del dev eth1 root"),
     tc(
+        "tc qdisc add dev eth0 root tbf rate 10mbit burst 3000 limit 20000",
+        "tc qdisc del dev eth0 root",
+    ),
+    tc(
+        "tc qdisc add dev eth2 root tbf rate 200kbit burst 1600 limit 3000",
+        "tc qdisc del dev eth2 root",
+    ),
+    tc(
         "tc qdisc add dev eth2 root tbf rate 1mbit burst 2000 latency 2s",
         "tc qdisc del dev eth2 root",
     ),
@@ -51,10 +59,22 @@ pub(crate) const TC: &[Setting] = &[
         "tc qdisc add dev eth1 clsact; tc filter add dev eth1 egress protocol ip u32 match u32 0 0 action mirred egress redirect dev eth2",
         "tc qdisc del dev eth1 clsact",
     ),
-    tc("tc qdisc add dev eth1 root netem loss 100%", "tc qdisc del dev eth1 root"),
-    tc("tc qdisc add dev eth1 root fq_codel", "tc qdisc del dev eth1 root"),
-    tc("tc qdisc add dev eth1 root handle 1: prio", "tc qdisc del dev eth1 root"),
-    tc("tc qdisc add dev eth1 root sfq", "tc qdisc del dev eth1 root"),
+    tc("tc qdisc add dev eth1 root netem loss 100%", "tc qdisc del dev eth1 root").on("netem"),
+    tc("tc qdisc add dev eth1 root netem delay 20ms", "tc qdisc del dev eth1 root").on("netem"),
+    tc("tc qdisc add dev eth1 root fq_codel", "tc qdisc del dev eth1 root").on("fq_codel"),
+    tc("tc qdisc add dev eth1 root handle 1: prio", "tc qdisc del dev eth1 root").on("prio"),
+    tc("tc qdisc add dev eth1 root sfq", "tc qdisc del dev eth1 root").on("sfq"),
+    tc("tc qdisc add dev eth1 root fq", "tc qdisc del dev eth1 root").on("fq"),
+    tc("tc qdisc add dev eth1 root codel", "tc qdisc del dev eth1 root").on("codel"),
+    tc("tc qdisc add dev eth1 root pie", "tc qdisc del dev eth1 root").on("pie"),
+    tc(
+        "tc qdisc add dev eth2 root handle 1: htb default 3; tc class add dev eth2 parent 1: classid 1:3 htb rate 2mbit ceil 2mbit burst 15k",
+        "tc qdisc del dev eth2 root",
+    ),
+    tc(
+        "tc qdisc add dev eth1 root handle 1: htb default 1; tc class add dev eth1 parent 1: classid 1:1 htb rate 10mbit; tc qdisc add dev eth1 parent 1:1 handle 2: pfifo limit 1000",
+        "tc qdisc del dev eth1 root",
+    ),
 ];
 
 /// Settings of the kernel.

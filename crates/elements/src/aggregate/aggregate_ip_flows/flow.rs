@@ -18,19 +18,19 @@ pub(super) const CLOSED: u8 = 3;
 /// Protocol and two addresses, the smaller first.
 pub(super) type Hosts = (u8, u32, u32);
 
-/// A packet's statement about its flow.
+/// The facts that a packet shows about its flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) hosts: Hosts,
-    /// From the second of the hosts to the first.
+    /// The packet goes from the second of the hosts to the first.
     pub(super) back: bool,
     pub(super) id: u16,
     pub(super) fragment: bool,
-    /// In the order of the hosts; `None` of later fragments.
+    /// The ports in the order of the hosts; `None` for later fragments.
     pub(super) ports: Option<(u16, u16)>,
     /// Of the packet's own TCP header.
     pub(super) flags: u8,
-    /// It is an ICMP error about a packet.
+    /// The packet is an ICMP error about another packet.
     pub(super) error: bool,
 }
 
@@ -70,7 +70,7 @@ impl Seen {
         })
     }
 
-    /// The paint of a packet of a flow whose first one went so.
+    /// The paint of this packet, given the direction of its flow's first packet.
     pub(super) fn paint(&self, first_back: bool) -> u8 {
         u8::from(self.back != first_back) | u8::from(self.error) << 1
     }
@@ -98,8 +98,8 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Takes out the packet that has waited longest, with its flow's number or, if no packet that
-    /// waits knows it, 0.
+    /// Takes out the packet that has waited longest, with its flow's number. The number is 0 if no
+    /// waiting packet knows the flow.
     pub(super) fn release(&mut self) -> Option<(Packet, Seen)> {
         let (mut head, seen) = self.held.pop_front()?;
         let same = |other: &Seen| {

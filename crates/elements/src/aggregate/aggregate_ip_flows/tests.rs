@@ -37,7 +37,8 @@ fn fragments_that_wait_leave_the_pool_to_others() {
     assert_eq!(bench.run().len(), 1024 / 8);
 }
 
-/// Output, aggregate and paint of the packets sent for this packet, which arrived at a second.
+/// Pushes a packet that arrived at `second`; returns output, aggregate and paint of each packet
+/// that this sends.
 fn push(bench: &mut Bench, second: u64, bytes: &[u8]) -> Vec<(usize, u32, u8)> {
     let mut packet = bench.arena.packet(bytes).unwrap();
     packet.set_network_header(0, 20);
@@ -65,7 +66,7 @@ fn flows_are_numbered_both_ways() {
         (2, (A, 30), (A, 41), (0, 2, 0)),
         (3, (B, 40), (A, 30), (0, 1, 1)),
         (4, (A, 41), (A, 30), (0, 2, 1)),
-        // The other way round, and after a while a new one.
+        // A packet in the opposite direction, and a new flow after the timeout.
         (5, (B, 1), (A, 2), (0, 3, 0)),
         (14, (B, 40), (A, 30), (0, 4, 0)),
     ] {
@@ -101,7 +102,7 @@ fn fragments_wait_for_their_ports() {
         let frame = Frame::bare().ipv4(from.0, B).id(id).flags_fragment(bits);
         frame.udp(from.1, to, b"12345678")
     };
-    // The later part first, and one that never gets its first part.
+    // The later fragment comes first; another later fragment never gets its first one.
     assert_eq!(push(&mut bench, 1, &part(7, 3, (A, 1), 2)), []);
     assert_eq!(push(&mut bench, 1, &part(8, 3, (A, 1), 2)), []);
     assert_eq!(push(&mut bench, 1, &part(7, 0x2000, (A, 1), 2)), []);

@@ -76,7 +76,7 @@ fn who_waits_for_nobody_leaves_room_for_others() {
     }
     let kept = SLOTS as usize - model.arena.free();
     assert_eq!(kept, SLOTS as usize / 8);
-    // A neighbour that answers is still found.
+    // A neighbour that answers is still resolved.
     let frame = v4(HOST_A, [10, 1, 0, 77], 64, 9);
     assert_eq!(model.receive(0, &[frame]).len(), 1);
 }
@@ -103,7 +103,7 @@ fn what_is_own_is_announced_and_told_to_switches() {
     model.now_ns = 3_000_000_000;
     model.receive(0, &[]);
 
-    // A query of a switch, version 2, to be answered at once.
+    // A switch's query, version 2, that wants an answer at once.
     let (from, to) = (address(LOCAL_A6), address("ff02::1"));
     let mut query = vec![130, 0, 0, 0, 0, 0, 0, 0];
     query.extend([0; 16]);

@@ -1,4 +1,5 @@
-//! Variables of a script, and handlers that it calls: of other elements, the router, and its own.
+//! A script's variables, and its calls of handlers: those of other elements, the router's, and its
+//! own.
 
 use europa_engine::{Context, Flags, HandlerError, Target};
 
@@ -67,8 +68,8 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
             || self.exports.iter().any(|export| export == name)
     }
 
-    /// Whether `name` is a handler that this script has because every element has it. The engine
-    /// does not know the handlers of `handlers` while the script runs.
+    /// Whether `name` is one of the handlers that every element has. While the script runs, the
+    /// engine does not find those in `handlers`.
     fn has_common(&self, name: &str, context: &Context<'_>) -> bool {
         !self.has(name)
             && name != "handlers"
@@ -167,7 +168,7 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// An error of a handler; in the words of Click if the handler does not exist.
+/// The error of a handler; it has Click's words if the handler does not exist.
 fn not_found(name: &str, error: &HandlerError, how: &str) -> String {
     match error {
         HandlerError::NotFound(_) | HandlerError::WriteOnly(_) | HandlerError::ReadOnly(_) => {

@@ -19,7 +19,7 @@ pub(crate) enum Form {
 pub(crate) enum Reference {
     /// A variable's name.
     Variable(String),
-    /// A handler and its arguments, in which everything has been substituted.
+    /// A handler with its arguments, after substitution.
     Handler(String),
 }
 

@@ -3,7 +3,7 @@
 use super::functions::integer;
 use super::words::{shift_word, unquoted};
 
-/// Widest field, so that a few characters cannot ask for much memory.
+/// Widest field: a short format string cannot ask for much memory.
 const MAX_WIDTH: usize = 4096;
 
 /// One conversion of a format string.

@@ -148,7 +148,7 @@ fn compare(name: &str, text: &str) -> Result<String, String> {
 fn logic(name: &str, mut text: &str) -> Result<String, String> {
     let all = matches!(name, "and" | "nand");
     let mut value = all;
-    // Arguments that cannot change the answer any more are not read.
+    // Stops reading arguments once they cannot change the answer.
     while value == all && !text.is_empty() {
         value = boolean(shift_word(&mut text))?;
     }

@@ -79,7 +79,7 @@ pub(crate) fn parse(
 ) -> Result<Vec<Instruction>, Vec<(usize, String)>> {
     let mut program: Vec<Instruction> = Vec::new();
     let mut errors = Vec::new();
-    // By instruction that jumps: the label, and the argument that it stands in.
+    // For each jump: its label, and the number of its argument.
     let mut jumps = Vec::new();
     for (index, argument) in arguments {
         let mut text = argument.trim();
@@ -156,7 +156,7 @@ fn instruction(word: &str, text: &str) -> Option<(Action, String)> {
         "printq" => Action::Print { quoted: true, newline: true },
         "printn" => Action::Print { quoted: false, newline: false },
         "printnq" => Action::Print { quoted: true, newline: false },
-        // The old way to print into a file.
+        // An older form of printing into a file.
         "save" | "append" => {
             let handler = shift_word(&mut rest);
             let file = if rest.is_empty() { "-" } else { rest };

@@ -10,11 +10,11 @@ use super::expand::Form;
 use super::program::{Action, End, Instruction, Jump};
 use super::{By, Call, Kind, Scripted, shift_word, unquoted};
 
-/// A script that jumps so often without waiting is given up.
+/// A script ends with an error if it jumps this often without waiting.
 const MOST_JUMPS: u32 = 1000;
 
 impl<const DRIVER: bool> Scripted<DRIVER> {
-    /// Whether it has reached an `exit`, after which it gets no events any more.
+    /// Whether the script has reached an `exit`; it gets no events after that.
     pub(super) fn has_exited(&self) -> bool {
         matches!(
             self.program.get(self.position).map(|instruction| &instruction.action),
@@ -22,8 +22,8 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
         )
     }
 
-    /// Executes instructions until `steps` blocking ones. Returns the number of jumps, and whether
-    /// the script waits now (it has not ended).
+    /// Executes instructions until `steps` blocking ones are done. Returns the number of jumps, and
+    /// whether the script now waits (it has not ended).
     fn step(
         &mut self,
         steps: u64,
@@ -156,7 +156,8 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
         }
     }
 
-    /// Jumps to instruction `to`; pauses from there up to `before` start again.
+    /// Jumps to instruction `to`; the pauses from there up to `before` count from the beginning
+    /// again.
     pub(super) fn jump(&mut self, to: usize, before: usize) {
         for instruction in self.program.iter_mut().take(before).skip(to) {
             if let Action::Pause { seen, .. } = &mut instruction.action {
@@ -201,7 +202,7 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
         if newline && !out.ends_with('\n') {
             out.push('\n');
         }
-        // A missing reader is no reason to end.
+        // The script continues if no process reads its output.
         drop(match &mut file {
             Some(file) => file.write_all(out.as_bytes()),
             None => {
@@ -241,7 +242,7 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
     ) -> Result<String, HandlerError> {
         let outer = std::mem::replace(&mut self.called, call);
         self.position = 0;
-        // One that waits goes on with its call's arguments.
+        // A script that waits continues with the arguments of its call.
         let waits = self.go(0, By::Jump, context) && self.position < self.program.len();
         if !waits {
             self.called = outer;

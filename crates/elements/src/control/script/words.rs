@@ -1,6 +1,6 @@
 //! Words and quotes of Click's configuration strings.
 
-/// Takes the first word off `text`: up to a space that no quote holds.
+/// Takes the first word off `text`, which ends at a space outside quotes.
 pub(crate) fn shift_word<'a>(text: &mut &'a str) -> &'a str {
     let rest = text.trim_start();
     let end = word_end(rest);

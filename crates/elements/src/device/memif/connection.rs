@@ -14,14 +14,14 @@ use europa_resource::Connector;
 
 use crate::prelude::*;
 
-/// Tokens of descriptors: the opened one, the peer's socket, its interrupts, and the first of those
-/// for clients before their request.
+/// Tokens of descriptors: the opened socket, the peer's socket, the peer's interrupts. From the
+/// last token on: clients that have not sent their request.
 const DOOR: u32 = 0;
 const PEER: u32 = 1;
 const INTERRUPT: u32 = 2;
 const SILENT: u32 = 3;
 
-/// Timers: to begin or try again; time limit for setting up rings.
+/// Timers: to connect or try again; time limit for setting up rings.
 const BEGIN: u32 = 0;
 const AGREED: u32 = 1;
 /// The element's own timer.
@@ -34,7 +34,7 @@ const MOST_DELAY_NS: u64 = 2_000_000_000;
 const GOOD_NS: u64 = 1_000_000_000;
 /// Time limit for two sides to agree.
 const PATIENCE_NS: u64 = 5_000_000_000;
-/// Reasons are logged no more often.
+/// Reasons are logged at most once in this time.
 const LOG_NS: u64 = 1_000_000_000;
 
 /// The descriptor that was opened for the memif.
@@ -51,7 +51,7 @@ pub(super) struct Link {
     transmitter: Transmitter,
     peer: String,
     since_ns: u64,
-    /// The peer has been asked for interrupts.
+    /// Interrupts have been requested from the peer.
     armed: bool,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct Connection {
     setup: Option<Setup>,
     /// Server: state shared with the other interfaces of its socket.
     lobby: Rc<RefCell<Lobby>>,
-    /// Another element listens in its place.
+    /// Another element listens in place of this one.
     is_guest: bool,
     door: Option<Door>,
     /// The connector has been asked.
@@ -107,7 +107,7 @@ pub(super) struct Connection {
     told: Option<(String, u64)>,
 }
 
-/// Wakes the peers of all elements. It is never freed, as that takes milliseconds.
+/// Wakes the peers of all elements. It is never freed, because freeing takes milliseconds.
 fn signal() -> Result<Signal, MemifError> {
     static SIGNAL: OnceLock<Signal> = OnceLock::new();
     if let Some(signal) = SIGNAL.get() {
@@ -117,9 +117,9 @@ fn signal() -> Result<Signal, MemifError> {
     Ok(SIGNAL.get_or_init(|| signal).clone())
 }
 
-/// Waits for a descriptor of another owner.
+/// Watches a descriptor that another object owns.
 fn watch(token: u32, descriptor: BorrowedFd<'_>, context: &mut Context<'_>) {
-    // Where there is no descriptor left, the next look or the timer has to do.
+    // If no descriptor is left, the next turn or the timer finds the event.
     if let Ok(own) = descriptor.try_clone_to_owned() {
         context.watch(token, Interest::Read, Rc::new(own));
     }
@@ -136,7 +136,7 @@ impl Connection {
         one.role == Role::Server && one.resource == other.resource
     }
 
-    /// Has another element listen for this one.
+    /// Makes another element listen for this one.
     pub(super) fn join(&mut self, first: &Connection) {
         self.lobby = first.lobby.clone();
         self.is_guest = true;
@@ -150,7 +150,7 @@ impl Connection {
         if !self.is_guest {
             self.door = Some(Door::new(setup.role, context.open(&setup.resource)?));
         }
-        // Not before the former element has handed over its state.
+        // It must not open before the former element has handed over its state.
         context.schedule(BEGIN, context.now_ns());
         Ok(())
     }
@@ -164,7 +164,7 @@ impl Connection {
         }
         let (door, lobby, is_guest) = (self.door.take(), self.lobby.clone(), self.is_guest);
         let before = std::mem::take(old);
-        // A former listener must connect, and the other way round.
+        // A former listener must connect, and a former client must listen.
         let door = if is_guest { None } else { before.door.or(door) };
         let greetings = if is_guest { Greetings::default() } else { before.greetings };
         *self = Connection { door, greetings, lobby, is_guest, ..before };
@@ -185,7 +185,7 @@ impl Connection {
         }
     }
 
-    /// Waits for the next event, and has a client connect.
+    /// Begins to wait for the next event, or starts a client's connection.
     fn begin(&mut self, context: &mut Context<'_>) {
         let Some(setup) = &self.setup else { return };
         if self.port.is_none() {
@@ -198,7 +198,7 @@ impl Connection {
             }
         }
         if self.door.is_none() && !self.is_guest {
-            // The connected peer has disconnected; another one may wait.
+            // The connected peer has disconnected; another peer may wait.
             match context.devices().open(&setup.resource) {
                 Ok(opened) => self.door = Some(Door::new(setup.role, opened)),
                 Err(_) => return self.missed("nobody connects for this router", context),
@@ -238,7 +238,7 @@ impl Connection {
         }
     }
 
-    /// Client: accepts the connection that it has requested.
+    /// Client: accepts the connection that this client has requested.
     fn hear(&mut self, context: &mut Context<'_>) {
         let Some(Door::Connector(connector)) = &mut self.door else { return };
         match connector.answer() {
@@ -254,7 +254,7 @@ impl Connection {
                 if error == europa_resource::Missed::Gone {
                     self.close(context);
                 }
-                // One that has gone while there was a peer will be missed with the peer.
+                // A peer that went away while there was a connection will be noticed with it.
                 if std::mem::take(&mut self.asked) {
                     self.missed(&error.to_string(), context);
                 }
@@ -273,7 +273,8 @@ impl Connection {
         let (Some(Door::Listener(listener)), Some(setup)) = (&self.door, &self.setup) else {
             return;
         };
-        // Clients choose rings before they are heard: the shortest fit wherever they go.
+        // A client chooses its rings before it names its interface, so the shortest ring here must
+        // fit every interface.
         let log2_entries = self.lobby.borrow().log2_entries.unwrap_or(setup.config.log2_entries);
         let least = Config { log2_entries, ..setup.config.clone() };
         for _ in 0..MOST_SILENT {
@@ -397,7 +398,7 @@ impl Connection {
         context.log(&line);
     }
 
-    /// Ends a connection whose peer has broken a ring.
+    /// Ends a connection whose peer has corrupted a ring.
     #[cold]
     pub(super) fn break_off(&mut self, fault: &Fault, context: &mut Context<'_>) {
         let reason = fault.to_string();
@@ -470,8 +471,8 @@ impl Lobby {
         Ok(())
     }
 
-    /// A client waits until its interface accepts it, which is soon: if more than a few wait, they
-    /// have given up.
+    /// A client waits until its interface accepts it, which is soon. If more than a few wait, the
+    /// oldest have given up.
     fn admit(&mut self, greeting: Greeting) {
         if self.ids.contains(&greeting.id()) && self.come.len() < MOST_SILENT {
             self.come.push(greeting);

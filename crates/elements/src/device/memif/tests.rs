@@ -24,8 +24,8 @@ struct Run {
 }
 
 impl Run {
-    /// A memif of each name and these arguments, with a source before it, by number, and the
-    /// input of the sink of that number behind it.
+    /// Makes a memif of each name with these arguments. Each has a source before it, with its
+    /// number, and the input of the sink of that number behind it.
     fn new(memifs: &[(&str, &str, &[&str])]) -> Run {
         let registry = Bench::registry();
         let mut graph = Graph::default();
@@ -57,7 +57,7 @@ impl Run {
         ready.map(|(watched, _)| (watched.element, watched.token)).collect()
     }
 
-    /// Runs one round, and the ready descriptors.
+    /// Runs one round, and handles the ready descriptors.
     fn round(&mut self) {
         let now_ns = self.started.elapsed().as_nanos() as u64;
         self.router.run_once(now_ns, &mut NoDevices);
@@ -106,7 +106,7 @@ fn frame(number: usize) -> Vec<u8> {
 fn frames_go_both_ways_in_order_and_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let path = socket(folder.path());
-    // A pushed packet must fit into the ring, a pulled one waits for room.
+    // A pushed packet must fit into the ring; a pulled packet waits for room.
     let mut run = Run::new(&[
         ("server", "Null", &[&path, "ID 7", "SECRET sesame", "RING_SIZE 256"]),
         ("client", "Queue", &[&path, "ID 7", "SECRET sesame", "SERVER false", "RING_SIZE 16"]),
@@ -142,7 +142,7 @@ fn frames_go_both_ways_in_order_and_are_counted() {
         assert_eq!(run.read(handler), value, "{handler}");
     }
     assert!(run.read("server.peer").starts_with("Europa "));
-    // 16 fit, and no reader takes any meanwhile.
+    // 16 frames fit, and no reader takes any of them.
     run.give(0, (0..100).map(frame));
     run.until("drops", |run| run.read("server.drops") == "84");
 }
@@ -201,7 +201,7 @@ fn a_peer_is_asked_for_interrupts_before_sleep_only() {
     assert!(!run.router.fall_asleep(), "nothing waits");
     run.give(0, [frame(2)]);
     let client = run.router.find("client").unwrap();
-    // The server's task is before the client's, or after it: then the client has not looked.
+    // If the server's task runs after the client's, the client has not looked yet.
     run.router.run_once(0, &mut NoDevices);
     assert_eq!(run.read("server.interrupts"), "1");
     assert!(run.ready().iter().any(|(element, _)| *element == client), "it is awoken");
@@ -241,7 +241,7 @@ fn strangers_are_refused_and_keep_nobody_out() {
     let mut stranger =
         Run::new(&[("client", "Null", &[&path, "SERVER false", "SECRET open", "ID 0"])]);
     let mut other = Run::new(&[("client", "Null", &[&path, "SERVER false", "ID 5"])]);
-    // The element's socket is not one for streams of bytes.
+    // The element's socket is not a stream socket.
     assert!(UnixStream::connect(&path).is_err());
     for (wrong, reason) in [(&mut stranger, "a wrong secret"), (&mut other, "no interface 5")] {
         wrong.until("a reason", |run| {
@@ -281,7 +281,7 @@ fn a_new_configuration_keeps_the_connection() {
         part::sink(&mut server.router).iter().any(|(_, packet)| packet.data() == frame(3))
     });
     assert_eq!(server.read("server.disconnects"), "0");
-    // Another ring is another connection.
+    // Another ring size means another connection.
     let mut other = make(&[&path, "SERVER false", "RING_SIZE 64"]);
     other.router.take_state(&mut new.router);
     drop(new);

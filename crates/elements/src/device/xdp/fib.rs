@@ -23,7 +23,7 @@ const EAFNOSUPPORT: i64 = -97;
 /// Routes for `bpf_fib_lookup`.
 #[derive(Default)]
 pub(super) struct Routes {
-    /// In the order in which they were written; a next hop is a place here, plus 1.
+    /// The routes in the order of writing; a next hop is an index here, plus 1.
     all: Vec<Route>,
     ipv4: Option<Box<Dir24>>,
     ipv6: Option<Box<Multibit6>>,

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) offset: usize,
-    /// Bytes that the packet must have for the comparison to hold.
+    /// Bytes that the packet must have; else the comparison does not hold.
     pub(super) needed: usize,
     pub(super) mask: u32,
     pub(super) value: u32,
@@ -46,25 +46,25 @@ impl Test {
             }
             (common == self.mask).then_some(true)
         } else {
-            // It asks for all that the other one asked for, and more.
+            // This test asks for all that the known test asked for, and more.
             let common = self.mask & known.mask;
             (common == known.mask && (self.value & common) == known.value).then_some(false)
         }
     }
 }
 
-/// A clause: all tests must hold; negated, one must fail.
+/// A clause: all its tests must hold; if it is negated, one of them must fail.
 #[derive(Clone, Debug)]
 pub(super) struct Clause {
     pub(super) tests: Vec<Test>,
     pub(super) negated: bool,
 }
 
-/// More steps than this are not optimised further.
+/// Programs with more steps than this are not optimised further.
 pub(super) const MAX_STEPS: usize = 4096;
 
-/// Compiles patterns to steps. Each step passes its result on, so that no path tests twice, and
-/// common beginnings of patterns are tested once.
+/// Compiles patterns to steps. Each step passes on what it has found, so that no path repeats a
+/// test. Common beginnings of patterns are tested once.
 pub(super) struct Compiler<'a> {
     pub(super) patterns: &'a [Vec<Clause>],
     pub(super) program: Vec<Step>,
@@ -80,7 +80,7 @@ impl Compiler<'_> {
         let (pattern, clause, test) = at;
         let Some(clauses) = self.patterns.get(pattern) else { return Target::Drop };
         let Some(current) = clauses.get(clause) else { return Target::Output(pattern as u16) };
-        // An empty list of tests holds; negated, it does not.
+        // An empty list of tests holds; if it is negated, it does not hold.
         let Some(asked) = current.tests.get(test).copied() else {
             let next = if current.negated { (pattern + 1, 0, 0) } else { (pattern, clause + 1, 0) };
             return self.compile(next, facts);
@@ -129,7 +129,7 @@ impl Compiler<'_> {
     }
 }
 
-/// One hexadecimal digit: its value and which of its bits count.
+/// One hexadecimal digit: its value, and a mask of its bits that are compared.
 pub(super) fn nibble(digit: u8, wildcard: bool) -> Option<(u8, u8)> {
     match digit {
         b'?' if wildcard => Some((0, 0)),
@@ -174,8 +174,8 @@ pub(super) fn clause(text: &str) -> Option<Clause> {
             *byte_mask &= mask;
         }
     }
-    // In words of four bytes that start at multiples of four, so that clauses about the
-    // same bytes can be compared with each other.
+    // Clauses become words of four bytes at multiples of four, so that clauses about the same bytes
+    // can be compared with each other.
     let mut tests: Vec<Test> = Vec::new();
     for (at, (value, mask)) in (offset..).zip(bytes) {
         let (word, shift) = (at / 4 * 4, 24 - at % 4 * 8);

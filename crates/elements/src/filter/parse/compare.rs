@@ -1,11 +1,11 @@
-//! From a test to comparisons of bytes.
+//! Turns a test into comparisons of bytes.
 
 use super::{Data, Kind, Mask, Primitive, Relation, Side, Transport};
 use crate::filter::program::{Base, Expr, Test};
 
-/// Joins comparisons of source and destination. Negated, not all of them may hold.
+/// Joins comparisons of source and destination. If they are negated, one of them must fail.
 pub(super) fn sides(side: Side, source: Vec<Test>, destination: Vec<Test>, negated: bool) -> Expr {
-    // By De Morgan, as a comparison of bytes that are not there fails either way.
+    // By De Morgan's law. A comparison of missing bytes fails, negated or not.
     let all = |tests: Vec<Test>| {
         let tests = tests.into_iter().map(|test| Expr::Test(Test { negated, ..test })).collect();
         if negated { Expr::Or(tests) } else { Expr::And(tests) }
@@ -134,11 +134,12 @@ impl Primitive {
                     Some(Mask::Ether(mask)) => mask,
                     Some(_) => return Err("'ether host': bad mask".to_owned()),
                 };
-                // The address lies in two words, and one of them has two other bytes.
+                // The address lies in two words; one of them also holds two other bytes.
                 let test = |first: usize| {
                     let words = |bytes: [u8; 6]| {
                         let wide = bytes.iter().fold(0u64, |all, byte| all << 8 | u64::from(*byte));
-                        // The destination ends its words, the source begins them.
+                        // The destination address is at the end of its words, the source address at
+                        // the start.
                         let wide = if first == 0 { wide } else { wide << 16 };
                         [(wide >> 32) as u32, wide as u32]
                     };

@@ -7,7 +7,7 @@
 //!        | [tcp] opt FLAG | icmp6 type RELATION NUMBER
 //! ```
 //!
-//! A next header is that of the IPv6 header itself: extension headers are not followed.
+//! The next header of the IPv6 header itself: extension headers are not followed.
 
 use std::net::Ipv6Addr;
 

@@ -11,7 +11,7 @@ use crate::shared::neighbour::{Address, pair};
 /// The differences between the families.
 pub(crate) trait Family: Address + Default + 'static {
     const ETHER_TYPE: [u8; 2];
-    /// The output for packets that the policy has Linux forward.
+    /// The output for packets that the policy makes Linux forward.
     const POLICY_OUTPUT: u16;
     fn target(packet: &Packet) -> Self;
     /// The verdict for a packet of at most `mtu` bytes, if it fits.

@@ -13,8 +13,8 @@ pub(super) struct Slot<A> {
     pub(super) used: bool,
 }
 
-/// Headers by neighbour: open addressing, at most half full. Linux bounds its neighbours, and so
-/// the entries in here.
+/// Headers by neighbour, in an open-addressing hash table that is at most half full. Linux limits
+/// its neighbours, and so the entries here.
 pub(super) struct Table<A> {
     pub(super) slots: Vec<Slot<A>>,
     pub(super) count: usize,
@@ -28,7 +28,7 @@ impl<A: Family> Table<A> {
         Table { slots: vec![empty; 64], count: 0, secret }
     }
 
-    /// The slot that has the address, or would have it.
+    /// The slot that holds the address, or that would hold it.
     #[inline(always)]
     pub(super) fn place(&self, address: A) -> usize {
         let mask = self.slots.len() - 1;
@@ -43,7 +43,7 @@ impl<A: Family> Table<A> {
     pub(super) fn get(&mut self, address: A) -> Option<[u8; 14]> {
         let index = self.place(address);
         let slot = self.slots.get_mut(index).filter(|slot| slot.taken)?;
-        // Written once only: the line stays clean for the packets behind.
+        // The flag is written only once, so that the cache line stays clean for later packets.
         if !slot.used {
             slot.used = true;
         }
@@ -76,7 +76,7 @@ impl<A: Family> Table<A> {
             _ => return,
         }
         self.count -= 1;
-        // Those behind may have passed this place on the way to theirs.
+        // Entries behind the removed one may have been displaced past its place.
         loop {
             index = (index + 1) & mask;
             let Some(slot) = self.slots.get(index).copied().filter(|slot| slot.taken) else {

@@ -1,8 +1,8 @@
 //! Fragments that wait for the rest of their packet, in bounded memory.
 //!
-//! Packets that are incomplete form a list by the time of their first fragment, so the oldest is
-//! found and dropped without a search. A packet has at most [`MOST_FRAGMENTS`] fragments, in the
-//! order of their offsets, so adding a fragment takes at most that many steps.
+//! Incomplete packets form a list, ordered by the arrival of their first fragment. So the oldest
+//! packet is found and dropped without a search. A packet has at most [`MOST_FRAGMENTS`] fragments,
+//! in the order of their offsets, so adding a fragment takes at most that many steps.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ const NONE: u32 = u32::MAX;
 /// A fragment.
 pub(super) struct Fragment {
     pub(super) packet: Packet,
-    /// Offset of its payload in that of the packet.
+    /// Offset of its payload in the payload of the packet.
     pub(super) offset: usize,
     pub(super) length: usize,
 }
@@ -31,7 +31,7 @@ impl Fragment {
     }
 }
 
-/// A place for a fragment, and the next one of the same packet or, if it is empty, of the free.
+/// A place for a fragment, and the index of the next one: of the same packet, or of the free list.
 struct Place {
     fragment: Option<Fragment>,
     next: u32,
@@ -40,7 +40,7 @@ struct Place {
 /// A packet that is incomplete.
 struct Whole {
     key: Key,
-    /// Its neighbours in age; for a free one, `newer` is the next free one.
+    /// Its neighbours in age; in a free entry, `newer` is the next free entry.
     older: u32,
     newer: u32,
     first: u32,
@@ -57,7 +57,7 @@ pub(super) enum Added {
     Waits,
     /// The packet has these bytes already.
     Twice(Packet),
-    /// The packet has more fragments than any that could be put together.
+    /// The packet has more fragments than can be reassembled.
     TooMany(Packet),
     /// The fragment completes the packet.
     Complete,
@@ -137,7 +137,8 @@ impl Store {
         Some((whole.key, whole.expires_ns))
     }
 
-    /// Adds a fragment; `last` is the packet's last. A packet that begins with it expires then.
+    /// Adds a fragment; `last` is whether it is the packet's last. If it is the first one to
+    /// arrive, it sets when the packet expires.
     pub(super) fn add(
         &mut self,
         key: Key,
@@ -205,7 +206,7 @@ impl Store {
         reached >= *length
     }
 
-    /// A packet without any fragment yet, the newest.
+    /// Adds a packet without fragments, as the newest.
     fn begin(&mut self, key: Key, expires_ns: u64) -> u32 {
         let whole = Whole {
             key,

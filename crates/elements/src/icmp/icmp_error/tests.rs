@@ -125,7 +125,7 @@ fn precedence_is_that_of_routers_if_wanted() {
 #[test]
 fn source_routes_are_reversed() {
     let mut bytes = Frame::bare().ipv4(A, B).udp(1, 2, b"x");
-    // Two routers passed, one to come.
+    // Two routers were passed, one is left.
     let route = [131, 15, 12, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 0];
     bytes.splice(20..20, route);
     bytes[0] = 0x49;

@@ -55,7 +55,7 @@ fn asks_waits_and_sends_in_order() {
     assert_eq!(send(&mut bench, there, b"3"), [framed(A, there, b"3")]);
     let table = "10.0.0.9 1 02-00-00-00-00-0A 0.000000\n";
     assert_eq!(bench.router.read("e.table", ""), Ok(table.into()));
-    // The other subnet's address asks there.
+    // The request comes from the address in the other subnet.
     let other = [10, 1, 7, 7];
     assert_eq!(send(&mut bench, other, b"1"), [question(MacAddr::BROADCAST, [10, 1, 0, 1], other)]);
 }

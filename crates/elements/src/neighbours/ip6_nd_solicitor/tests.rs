@@ -61,7 +61,8 @@ fn asks_learns_and_probes() {
     assert_eq!(table, "2001:db8::9 delay 02:00:00:00:00:0a 40.000000\n");
     bench.now_ns = 46 * second;
     assert_eq!(bench.run(), [question("2001:db8::1", there, Some(A))]);
-    // Not to be overridden: another's claim changes nothing while it is probed.
+    // Without the override flag, an advertisement with another address changes nothing while the
+    // neighbour is probed.
     bench.push(1, &[&answer(B, there, 0x40)]);
     assert_eq!(send(&mut bench, there), [framed(A, there)]);
     bench.push(1, &[&answer(B, there, 0x60)]);

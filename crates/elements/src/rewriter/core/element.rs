@@ -1,7 +1,7 @@
 //! The `Element` of all rewriters.
 
-/// Writes the common part of all rewriters' `Element`; of those with tables by protocol, with the
-/// handlers of these.
+/// Implements `Element` for all rewriters. Rewriters with tables by protocol also get the handlers
+/// of these tables.
 macro_rules! rewriter_element {
     () => {
         $crate::rewriter::core::element::rewriter_element!(@common);

@@ -27,7 +27,7 @@ impl Rewriter {
         })
     }
 
-    /// The mapping of packets with `SADDR SPORT DADDR DPORT`; nothing if they belong to no flow.
+    /// The mapping of packets with `SADDR SPORT DADDR DPORT`; empty if they belong to no flow.
     pub(crate) fn look_up(
         &self,
         protocol: u8,
@@ -47,7 +47,7 @@ impl Rewriter {
         };
         let space = self.space(if self.kind == Kind::TcpAndUdp { protocol } else { 0 });
         let found = match self.kind {
-            // One number says it, and requests have it as replies have.
+            // One identifier is enough; requests and replies have the same.
             Kind::Ping => [false, true]
                 .iter()
                 .find_map(|reply| self.find(space, id.ping(id.source_port, *reply))),
@@ -63,7 +63,7 @@ impl Rewriter {
         Ok(format!("{from} {} {to} {}", new.source_port, new.destination_port))
     }
 
-    /// TCP if there are tables by protocol, else all.
+    /// TCP if there are tables by protocol; else `None`, for all flows.
     pub(crate) fn tcp(&self) -> Option<u8> {
         (self.kind == Kind::TcpAndUdp).then_some(6)
     }
@@ -85,7 +85,7 @@ impl Rewriter {
         self.spec_line(input).ok_or_else(missing)
     }
 
-    /// Gives an input another specification, and forgets its flows.
+    /// Gives an input another specification, and removes its flows.
     pub(crate) fn set_pattern(
         &mut self,
         input: usize,
@@ -106,7 +106,7 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Sets the most flows, and forgets the oldest of those that are too many.
+    /// Sets the largest number of flows, and removes the oldest flows beyond it.
     pub(crate) fn set_capacity(&mut self, text: &str, now_ns: u64) -> Result<(), HandlerError> {
         let most = parse::<usize>("capacity", text)?.min(MAX_CAPACITY);
         self.table.borrow_mut().capacity = most;

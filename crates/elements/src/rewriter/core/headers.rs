@@ -12,7 +12,8 @@ pub(super) const FORTH_DONE: u8 = 1;
 pub(super) const BACK_DONE: u8 = 2;
 pub(super) const FORTH_DATA: u8 = 4;
 pub(super) const BACK_DATA: u8 = 8;
-/// In place of the first two, where nothing ends: packets seen, up to this many.
+/// Used in place of the first two bits for flows without an end: the number of packets seen, up to
+/// this.
 pub(super) const STREAM: u8 = 3;
 
 /// The state of a flow after one more packet.
@@ -58,7 +59,7 @@ pub(super) fn rewrite(packet: &mut Packet, kind: Kind, new: FlowId, back: bool) 
     }
     let changes: &[(usize, u16)] = match kind {
         Kind::AddressPair | Kind::Address => return,
-        // The identifier: of a request the first, of a reply the second.
+        // The identifier is the first number of a request, and the second of a reply.
         Kind::Ping => {
             &[(4, if rest.first() == Some(&8) { new.source_port } else { new.destination_port })]
         }
@@ -75,7 +76,7 @@ pub(super) fn rewrite(packet: &mut Packet, kind: Kind, new: FlowId, back: bool) 
         set(rest, *field, value.to_be_bytes());
         if let Some(check) = be16(rest, at) {
             let check = checksum::update_u16(check, old, *value);
-            // In ICMP 0xffff is right wherever 0 is, and also if all else is 0.
+            // In ICMP 0xffff is valid wherever 0 is, and also if all other words are 0.
             let check = if at == 16 { check } else { checksum::udp(check) };
             set(rest, at, check.to_be_bytes());
         }

@@ -1,4 +1,4 @@
-//! Specifications and times that a rewriter is given.
+//! Specifications and times in the arguments of a rewriter.
 
 use std::any::Any;
 use std::time::Duration;
@@ -84,7 +84,7 @@ impl ArgumentSet for Rewriter {
         keyword "DST_ANNO": bool = true => this.set_destination;
         keyword "REPLY_ANNO": Annotation<1>, with |at| at.map(Annotation::at)
             => this.reply_annotation;
-        // A number, or the rewriter that has the table.
+        // A number, or the name of the rewriter whose table is used.
         let capacity = keyword "CAPACITY": String;
         let more = keyword "MAPPING_CAPACITY": String;
         let texts = rest "INPUTSPEC": "drop, pass, keep, pattern or a mapper";

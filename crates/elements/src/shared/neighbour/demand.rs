@@ -10,7 +10,8 @@ const QUICK_TRIES: u8 = 10;
 impl<A> Entry<A> {
     /// On demand: whether a request may be sent now; if so, counts it.
     fn may_ask(&mut self, now_ns: u64) -> bool {
-        // In whole milliseconds, so that packets that come every 100 ms are not a little early.
+        // Times are compared in whole milliseconds, so that a packet that comes every 100 ms is not
+        // a little too early.
         let now = now_ns / MILLISECOND_NS;
         if now < self.due_ns / MILLISECOND_NS {
             return false;
@@ -42,7 +43,7 @@ impl<A: Address> Neighbours<A> {
         }
         let ask = entry.may_ask(now_ns);
         entry.usable_until_ns = 0;
-        // While packets go to it, it does not expire, but it is the first to be evicted.
+        // An entry that is in use does not expire, but it is the first to be evicted.
         let millisecond_ns = now_ns / MILLISECOND_NS * MILLISECOND_NS;
         let least_ns = millisecond_ns.saturating_sub(expire_ns);
         if entry.confirmed_ns < least_ns {
@@ -63,7 +64,7 @@ impl<A: Address> Neighbours<A> {
         }
     }
 
-    /// On demand: when entries that have expired are next looked for.
+    /// On demand: when expired entries are next removed.
     pub(super) fn sweep_ns(&self, now_ns: u64) -> u64 {
         const SECOND_NS: u64 = 1_000_000_000;
         let period_ns = (self.limits.expire_ns / SECOND_NS * SECOND_NS).saturating_add(SECOND_NS);

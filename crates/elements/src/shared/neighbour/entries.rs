@@ -95,7 +95,8 @@ impl<A: Address> Neighbours<A> {
         }
     }
 
-    /// An entry that may be removed: of those that the hand passes, the one longest unconfirmed.
+    /// The entry to evict: of the next candidates in circular order, the one that is unconfirmed
+    /// for longest.
     fn victim(&mut self, now_ns: u64) -> Option<usize> {
         let mut best: Option<(u64, usize)> = None;
         for _ in 0..CANDIDATES.min(self.entries.len()) {
@@ -111,7 +112,7 @@ impl<A: Address> Neighbours<A> {
         best.map(|(_, index)| index)
     }
 
-    /// Frees an entry; `packets` gets its waiting packets.
+    /// Removes an entry; `packets` gets its waiting packets.
     pub(super) fn forget(&mut self, index: usize, mut packets: impl FnMut(Packet)) {
         let mut lost = 0;
         self.release(index, |packet, _| {
@@ -125,7 +126,7 @@ impl<A: Address> Neighbours<A> {
         entry.next = self.free;
         self.free = index as u32;
         self.count -= 1;
-        // The chain led here from its head or from another entry.
+        // The entry is in this chain: at its head or behind another entry.
         let head = self.head(address);
         let mut at = match self.heads.get_mut(head) {
             Some(head) if *head == index as u32 => {

@@ -27,10 +27,9 @@ pub(crate) struct Limits {
     /// Number of questions.
     pub(crate) tries: u8,
     /// Only packets cause requests, as in Click: at most one in 100 ms, and after ten without an
-    /// answer one in 2 s. No request is repeated by a timer, and entries are removed when they
-    /// expire.
+    /// answer one in 2 s. No timer repeats a request. Entries are removed when they expire.
     pub(crate) on_demand: bool,
-    /// The fraction of the waiting packets that is dropped to make room, if any is.
+    /// The fraction of the waiting packets that is dropped to make room; 0 if none is.
     pub(crate) slim: usize,
 }
 
@@ -50,7 +49,8 @@ impl Limits {
     };
 }
 
-/// The bounds that an element's arguments give, 0 for none except the memory, and its TIMEOUT.
+/// The limits in an element's arguments (0 means none, except that memory is always bounded), and
+/// its TIMEOUT.
 #[derive(Debug, Default)]
 pub(crate) struct LimitArguments {
     packets: Option<usize>,
@@ -85,7 +85,7 @@ fn bound(name: &'static str, given: &mut Arguments<'_>) -> Result<Option<usize>,
 }
 
 impl LimitArguments {
-    /// These bounds, or the usual ones.
+    /// These limits; those that are not given are the usual ones.
     pub(crate) fn or(self, usual: Limits) -> Limits {
         let expire_ns = match self.timeout {
             Some(Duration::ZERO) => u64::MAX,

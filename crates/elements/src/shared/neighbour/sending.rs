@@ -10,7 +10,7 @@ use crate::shared::made::encapsulate;
 pub(crate) struct Alarm(Option<u64>);
 
 impl Alarm {
-    /// Sets timer 0 to when the table needs it, if it is not set so yet.
+    /// Sets timer 0 to when the table needs it, if it is not yet set to that time.
     pub(crate) fn set<A: Address>(&mut self, table: &Neighbours<A>, context: &mut Context<'_>) {
         let due_ns = table.next_due_ns();
         if self.0 != due_ns {
@@ -65,7 +65,7 @@ impl<A: Address> Neighbours<A> {
         context: &mut Context<'_>,
     ) {
         let now_ns = context.now_ns();
-        // Packets to the same next hop follow each other.
+        // Successive packets often have the same next hop.
         let (mut last, mut known) = (None, None);
         batch.filter(
             |packet| {
@@ -75,7 +75,7 @@ impl<A: Address> Neighbours<A> {
                 }
                 known.is_some_and(|header| encapsulate(packet, header))
             },
-            // As many as come from one batch fit into another.
+            // A batch has room for the packets of another batch.
             |packet| drop(unknown.push(packet)),
         );
         context.push_batch(0, batch);

@@ -1,4 +1,4 @@
-//! Packets that wait for an answer: a list for each entry, in places that all share.
+//! Packets that wait for an answer: a list for each entry. All lists share the same places.
 
 use std::mem::replace;
 
@@ -13,7 +13,7 @@ pub(super) struct Place {
 }
 
 impl<A: Address> Neighbours<A> {
-    /// Keeps a packet for an entry; the oldest of too many is dropped.
+    /// Keeps a packet for an entry; if there are too many, the oldest is dropped.
     pub(super) fn keep(&mut self, index: usize, packet: Packet) -> bool {
         let most = self.limits.packets_each as u32;
         let full = self.share.is_full();
@@ -83,7 +83,8 @@ impl<A: Address> Neighbours<A> {
             let found = self.find(address).or_else(|| self.create(address, entry.confirmed_ns));
             let Some(index) = found else { continue };
             let Some(entry) = self.entries.get_mut(index) else { continue };
-            // A static entry of the new configuration. Its packets have no way out from here.
+            // The new configuration has a static entry here. Its packets cannot be sent from this
+            // function.
             if entry.state != State::Incomplete {
                 continue;
             }

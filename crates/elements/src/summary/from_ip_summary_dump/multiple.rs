@@ -4,13 +4,13 @@ use europa_engine::Packet;
 
 use crate::shared::fields::{Annotations, be16, network_mut, set};
 
-/// A packet that stands for several, which are made of it one after the other.
+/// A packet that stands for several packets, which are made from it one after the other.
 pub(super) struct Multiple {
     pub(super) packet: Packet,
     pub(super) count: u64,
     /// Packets made so far.
     pub(super) made: u64,
-    /// Bytes of all, and of each but the last.
+    /// Bytes of all packets together, and of each but the last.
     pub(super) total: u64,
     pub(super) each: u64,
     /// Time between two of them.
@@ -18,7 +18,7 @@ pub(super) struct Multiple {
 }
 
 impl Multiple {
-    /// All packets that this one stands for if `multiplies`, or this one as it is.
+    /// All packets that this one stands for if `multiplies`; otherwise this one unchanged.
     pub(super) fn of(mut packet: Packet, multiplies: bool) -> Multiple {
         let extra = packet.extra_packets();
         if !multiplies || extra == 0 {
@@ -63,7 +63,7 @@ impl Multiple {
         let time_ns = self.time_ns();
         let Multiple { count, total, each, mut packet, .. } = self;
         if count > 1 {
-            // It gets the rest of the division.
+            // The last packet gets the rest of the division.
             let this = total.saturating_sub(each * (count - 1)).max(packet.len() as u64);
             give(&mut packet, this, time_ns);
         }

@@ -3,9 +3,9 @@
 use crate::testing::{Bench, run};
 use europa_engine::Graph;
 
-/// A dump after it is read and written again.
+/// A dump that was read and written again.
 fn again(dump: &str, from: &[&str], to: &[&str]) -> String {
-    // One file a case: the text is its name.
+    // Each case has its own file, named by a hash of its text.
     let hash = super::super::md5::hex(super::super::md5::digest(
         format!("{dump}{from:?}{to:?}").as_bytes(),
     ));
