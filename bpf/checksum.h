@@ -19,6 +19,7 @@
 #define ETH_MPLS bpf_htons(0x8847)
 #define ETH_VLAN bpf_htons(0x8100)
 #define ETH_QINQ bpf_htons(0x88a8)
+#define IP_ICMP 1
 #define IP_TCP 6
 #define IP_UDP 17
 #define IP_ICMP6 58

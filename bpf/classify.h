@@ -17,7 +17,7 @@ const volatile __u32 namespace = 0;
 
 #define EUROPA_PORT_MATCHES                                                        \
 	(EUROPA_PORT_HAS_MPLS | EUROPA_PORT_HAS_VXLAN | EUROPA_PORT_HAS_UDP |      \
-	 EUROPA_PORT_HAS_PREFIX)
+	 EUROPA_PORT_HAS_PREFIX | EUROPA_PORT_HAS_TCP | EUROPA_PORT_HAS_ICMP)
 
 struct frame {
 	__u8 to[6];
@@ -254,6 +254,19 @@ static __noinline int match_own(context *ctx, struct europa_port *port, struct f
 			if (delivery->interface != EUROPA_NONE)
 				return 0;
 		}
+	}
+	if (protocol == IP_TCP && port->flags & EUROPA_PORT_HAS_TCP && first_fragment &&
+	    udp + 4 <= end) {
+		delivery->interface = match_number(port, frame->vlan, EUROPA_MATCH_TCP,
+						   bpf_ntohs(load16(udp + 2)));
+		if (delivery->interface != EUROPA_NONE)
+			return 0;
+	}
+	if (protocol == (type == ETH_IPV4 ? IP_ICMP : IP_ICMP6) &&
+	    port->flags & EUROPA_PORT_HAS_ICMP) {
+		delivery->interface = match_number(port, frame->vlan, EUROPA_MATCH_ICMP, 0);
+		if (delivery->interface != EUROPA_NONE)
+			return 0;
 	}
 	if (!(port->flags & EUROPA_PORT_HAS_PREFIX))
 		return 0;

@@ -33,6 +33,8 @@
 #define EUROPA_PORT_HAS_UDP 8
 #define EUROPA_PORT_HAS_PREFIX 16
 #define EUROPA_PORT_HAS_ALL 32
+#define EUROPA_PORT_HAS_TCP 64
+#define EUROPA_PORT_HAS_ICMP 128
 
 /* A port. Table `ports`, found by namespace and device index. */
 struct europa_port {
@@ -299,6 +301,8 @@ struct europa_record {
 #define EUROPA_MATCH_UDP 3
 #define EUROPA_MATCH_VXLAN 4
 #define EUROPA_MATCH_MPLS 5
+#define EUROPA_MATCH_TCP 6
+#define EUROPA_MATCH_ICMP 7
 struct europa_exact {
 	uint16_t port;
 	uint16_t vlan; /* 0: untagged */

@@ -162,7 +162,7 @@ pub(crate) fn of_router(router: &Router, reservation: Option<&Reservation>) -> N
         (Allow::Program, fast_path.program.first().map(|program| program.place)),
         (Allow::Cpu, router.cpu.first().map(|cpu| cpu.place)),
         (Allow::Poll, (router.poll == Poll::Busy).then_some(name)),
-        (Allow::Run, (router.run == Run::Inline).then_some(name)),
+        (Allow::Run, (router.run == Run::Inline && !fast_path.is_absent()).then_some(name)),
     ];
     let slow_path = router.slow_path.iter().map(|slow_path| &slow_path.value);
     let in_slow_path = slow_path.flat_map(|slow_path| {

@@ -340,6 +340,8 @@ fn matches(spec: &europa_substrate::InterfaceSpec) -> String {
     let kinds = spec.matches.iter().map(|one| match &one.kind {
         MatchKind::Mac(_) => "MAC".to_owned(),
         MatchKind::Udp(port) => format!("UDP {port}"),
+        MatchKind::Tcp(port) => format!("TCP {port}"),
+        MatchKind::Icmp => "ICMP".to_owned(),
         MatchKind::Vxlan(vni) => format!("VNI {vni}"),
         MatchKind::Mpls(label) => format!("label {label}"),
         MatchKind::Prefix(prefix) => prefix.to_string(),

@@ -88,6 +88,7 @@ pub fn examine() -> Vec<Finding> {
         detail: finding.detail,
     }));
     findings.extend(crate::uplinks::findings());
+    findings.push(crate::machine_ports::finding());
     findings
 }
 

@@ -6,9 +6,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use europa_api::User;
 use europa_api::rest::{FilterChanged, FilterList, NodeInfo, Object, ProblemDetails, Said, Status};
 use europa_api::stats::NodeStats;
+use europa_api::{MachinePortList, MachinePortRequest, MachinePortState, PortProtocol, User};
 use europa_control::{Accepted, Outcome, Submission};
 use europa_router::orders::Order;
 use europa_signaller::orders::Shown;
@@ -17,6 +17,7 @@ use crate::control::Control;
 use crate::filters::OwnChanges;
 use crate::hosts;
 use crate::instance::Instance;
+use crate::machine_ports::MachinePorts;
 use crate::node::Node;
 use crate::store::{Stored, StoredToken};
 
@@ -146,6 +147,61 @@ impl Requests {
         changes: OwnChanges,
     ) -> Result<FilterChanged, ProblemDetails> {
         self.0.ask_later(|node, reply| node.filters.change_own(changes, reply)).await?
+    }
+
+    /// The ports of the machine that a slice reserves.
+    ///
+    /// # Errors
+    /// The node ends.
+    pub async fn machine_ports(&self, slice: &str) -> Result<MachinePortList, ProblemDetails> {
+        let slice = slice.to_owned();
+        let uplinks = self.0.ask(|node| node.slow_paths.uplinks().clone()).await?;
+        beside(move || uplinks.ports().list(&slice)).await
+    }
+
+    /// Leads a port of the machine to a slow path of the slice. Answers when the rules are made.
+    ///
+    /// # Errors
+    /// The slice has no such reservation, the router no uplink, the rules cannot be made, or the
+    /// node ends.
+    pub async fn map_machine_port(
+        &self,
+        slice: &str,
+        request: MachinePortRequest,
+    ) -> Result<MachinePortState, ProblemDetails> {
+        let slice = slice.to_owned();
+        self.change_ports(move |ports| ports.map(&slice, &request)).await
+    }
+
+    /// Ends what [`Requests::map_machine_port`] has begun.
+    ///
+    /// # Errors
+    /// No request has this port, the rules cannot be made, or the node ends.
+    pub async fn unmap_machine_port(
+        &self,
+        slice: &str,
+        protocol: PortProtocol,
+        port: u16,
+    ) -> Result<(), ProblemDetails> {
+        let slice = slice.to_owned();
+        self.change_ports(move |ports| ports.unmap(&slice, protocol, port)).await
+    }
+
+    /// Changes where ports of the machine lead, and then the rules.
+    async fn change_ports<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&MachinePorts) -> Result<T, ProblemDetails> + Send + 'static,
+    ) -> Result<T, ProblemDetails> {
+        let of =
+            |node: &mut Node| (node.slow_paths.uplinks().clone(), node.context.instance.clone());
+        let (uplinks, instance) = self.0.ask(of).await?;
+        let work = move || {
+            let done = change(uplinks.ports())?;
+            let made = uplinks.lead_ports(&instance);
+            made.map_err(|error| ProblemDetails::failed(error.to_string()))?;
+            Ok(done)
+        };
+        beside(work).await?
     }
 
     /// Replaces a router's process, SLICE/ROUTER. Answers when the new one forwards.

@@ -135,6 +135,11 @@ impl SlowPaths {
         self.all.values().map(move |one| (RouterId::of(&one.router), made(one)))
     }
 
+    /// Has ports of the machine begin as the record says.
+    pub(crate) fn open_ports(&self, context: &Context) {
+        self.uplinks.ports().open(&context.instance, context.lifetime);
+    }
+
     /// Their uplinks.
     pub(crate) fn uplinks(&self) -> &Uplinks {
         &self.uplinks

@@ -36,7 +36,7 @@ const WEIGHT: u64 = 1000;
 /// Until a switch is looked for again that is being started, or whose rules are on their way.
 const LOADING: Duration = Duration::from_millis(20);
 
-/// A step that waits for a switch hears within this time why it was not started.
+/// A step that waits for a switch gets the reason of a failed start within this time.
 const HEARD: Duration = Duration::from_secs(1);
 
 /// See the file.
@@ -107,8 +107,8 @@ impl Switching {
         !matches!(self.begun, Begin::No)
     }
 
-    /// Why the start that a step waits for has failed. This is told once, and not to the step of a
-    /// later change.
+    /// Why the start that a step waits for has failed. Only one caller gets it, and no
+    /// step of a later change.
     pub(crate) fn take_refusal(&mut self) -> Option<NodeError> {
         self.refused.take().filter(|(_, at)| at.elapsed() < HEARD).map(|(error, _)| error)
     }

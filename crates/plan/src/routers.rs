@@ -220,7 +220,7 @@ fn place(router: &europa_api::Router) -> Place {
     }
 }
 
-/// How the frames of an interface are told from others of its port.
+/// The facts that distinguish an interface's frames from others of its port.
 struct Selected {
     mac: [u8; 6],
     flags: u32,
@@ -254,6 +254,10 @@ fn select(interface: &europa_api::Interface, own: [u8; 6], facts: Option<&PortFa
         Selector::Udp(numbers) => {
             shared(numbers.iter().flat_map(|n| one(MatchKind::Udp(n.value))).collect())
         }
+        Selector::Tcp(numbers) => {
+            shared(numbers.iter().flat_map(|n| one(MatchKind::Tcp(n.value))).collect())
+        }
+        Selector::Icmp => shared(one(MatchKind::Icmp)),
         Selector::Mpls(labels) => {
             shared(labels.iter().flat_map(|l| one(MatchKind::Mpls(l.value))).collect())
         }
@@ -375,6 +379,7 @@ fn configuration(
             Ok((builtin::bridge(router, interfaces), "builtin: bridge".into()))
         }
         Some(Choice::Xdp(..)) => Ok((builtin::kernel(router, interfaces), "run: kernel".into())),
+        Some(Choice::Nothing) => Ok(("Idle -> Discard;".into(), "slow_path".into())),
         // The program itself is already in the plan.
         Some(Choice::Program(_)) => Ok((String::new(), "program".into())),
         None => Err("it has no fast path".into()),

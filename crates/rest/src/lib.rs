@@ -11,7 +11,8 @@
 //! | `elsewhere` | documents of clusters, which are refused     |
 //! | `objects`  | `/v1/{ports,slices,links,routers}`, `/v1/node` |
 //! | `filters`  | rules of slices                               |
-//! | `door`     | the same from inside, for a slice's own       |
+//! | `machine_ports`, `resources` | ports of the machine of slices; what slices have |
+//! | `door`     | all of a slice's own from inside              |
 //! | `lsps`     | `/v1/lsps`: flows and their paths              |
 //! | `handlers` | handlers of a router's elements, restart      |
 //! | `streams`  | `/v1/events`, `/v1/logs`                      |
@@ -38,6 +39,7 @@ mod elsewhere;
 mod filters;
 mod handlers;
 mod lsps;
+mod machine_ports;
 mod metrics;
 mod noted;
 mod objects;
@@ -45,6 +47,7 @@ mod openapi;
 mod openmetrics;
 mod owners;
 mod problem;
+mod resources;
 mod routes;
 mod secure;
 mod settings;

@@ -8,7 +8,10 @@ use utoipa::OpenApi;
 
 use crate::problem::NoOptions;
 use crate::state::Api;
-use crate::{apply, captures, filters, handlers, lsps, metrics, objects, streams, tokens};
+use crate::{
+    apply, captures, filters, handlers, lsps, machine_ports, metrics, objects, resources, streams,
+    tokens,
+};
 
 pub(crate) fn routes() -> Router<Api> {
     Router::new()
@@ -57,6 +60,10 @@ async fn schema() -> Json<Value> {
         handlers::read,
         handlers::write,
         handlers::restart,
+        machine_ports::list,
+        machine_ports::map,
+        machine_ports::unmap,
+        resources::list,
         lsps::list,
         lsps::one,
         metrics::metrics,

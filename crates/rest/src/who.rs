@@ -160,11 +160,16 @@ fn need(method: &Method, path: &str) -> Need {
             "/v1/{kinds}/{slice}/{name}"
             | "/v1/logs/{slice}/{name}"
             | "/v1/slices/{slice}/filters"
+            | "/v1/slices/{slice}/machine-ports"
+            | "/v1/slices/{slice}/resources"
             | "/v1/routers/{slice}/{name}/handlers/{path}",
         ) => Need::Slice(Role::Viewer),
         ("PUT", "/v1/routers/{slice}/{name}/handlers/{path}")
         | ("POST", "/v1/routers/{slice}/{name}/restart") => Need::Slice(Role::Operator),
-        ("POST", "/v1/slices/{slice}/filters") => Need::Slice(Role::Owner),
+        ("POST", "/v1/slices/{slice}/filters" | "/v1/slices/{slice}/machine-ports")
+        | ("DELETE", "/v1/slices/{slice}/machine-ports/{protocol}/{port}") => {
+            Need::Slice(Role::Owner)
+        }
         _ => Need::Admin,
     }
 }
@@ -235,6 +240,11 @@ pub(crate) async fn guard(State(api): State<Api>, request: Request, next: Next) 
             return response;
         }
     };
+    pass(&api, who, request, next).await
+}
+
+/// Lets a request of this caller through, if the caller may make it.
+pub(crate) async fn pass(api: &Api, who: Who, request: Request, next: Next) -> Response {
     let (mut request, said) = match allow(&who, request).await {
         Ok(allowed) => allowed,
         Err(problem) => return Problem(problem).into_response(),
@@ -243,7 +253,7 @@ pub(crate) async fn guard(State(api): State<Api>, request: Request, next: Next) 
     let response = next.run(request).await;
     match who.roles() {
         Some(roles) if !response.status().is_success() => {
-            owners::hide(&api, &roles, &said, response).await
+            owners::hide(api, &roles, &said, response).await
         }
         _ => response,
     }

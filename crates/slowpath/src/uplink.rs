@@ -2,7 +2,8 @@
 //!
 //! Its routes are in a separate table. A rule `iif lo` leads there, after the tables `main` and
 //! `default`: only packets that Linux itself sends use it, and the router's own routes have
-//! precedence.
+//! precedence. A rule `iif lo from ADDRESS`, before those tables, is for answers to connections that came by
+//! the uplink.
 
 use std::fs;
 use std::io;
@@ -31,9 +32,12 @@ const MTU: u32 = 1500;
 const TABLE: u8 = 100;
 /// The rule follows those of the tables `main` and `default`.
 const PRIORITY: u32 = 33_000;
+/// The rule for answers of the uplink's address comes before that of the table `main`.
+const ANSWERS: u32 = 32_000;
 const PROTOCOL_STATIC: u8 = 4;
 const RTA_PREFSRC: u16 = 7;
 const RTNH_F_ONLINK: u32 = 4;
+const FRA_SRC: u16 = 2;
 const FRA_IIFNAME: u16 = 3;
 const FRA_PRIORITY: u16 = 6;
 const FR_ACT_TO_TBL: u8 = 1;
@@ -139,7 +143,20 @@ fn add_default(netlink: &mut Netlink, address: IpAddr, gateway: IpAddr) -> io::R
         .with(RTA_PREFSRC, &octets(address).1)
         .with(RTA_OIF, &index.to_ne_bytes());
     there_or(netlink.talk(&mut route, |_, _| ()))?;
-    there_or(netlink.talk(&mut rule(family, kind::NEWRULE, CREATE), |_, _| ()))
+    there_or(netlink.talk(&mut rule(family, kind::NEWRULE, CREATE), |_, _| ()))?;
+    there_or(netlink.talk(&mut answers(address, kind::NEWRULE, CREATE), |_, _| ()))
+}
+
+/// A request about the rule for packets that Linux sends from the uplink's address.
+fn answers(address: IpAddr, kind: u16, flags: u16) -> Request {
+    let family = if address.is_ipv4() { INET } else { INET6 };
+    let bits = if address.is_ipv4() { 32 } else { 128 };
+    let mut body = vec![family, 0, bits, 0, TABLE, 0, 0, FR_ACT_TO_TBL];
+    body.extend([0; 4]);
+    Request::new(kind, flags, &body)
+        .with(FRA_SRC, &octets(address).1)
+        .with(FRA_IIFNAME, b"lo\0")
+        .with(FRA_PRIORITY, &ANSWERS.to_ne_bytes())
 }
 
 /// A request about the rule that leads to the routes by the uplink.
@@ -164,11 +181,13 @@ pub fn remove(outside: &Namespace, slow_path: u32) -> io::Result<()> {
 ///
 /// # Errors
 /// The namespace cannot be entered.
-pub fn remove_rules(inside: &Namespace) -> io::Result<()> {
+pub fn remove_rules(inside: &Namespace, slow_path: u32) -> io::Result<()> {
     let mut netlink = Netlink::route(inside)?;
-    for family in [INET, INET6] {
-        // A program there may have removed it.
+    let Addresses { v4, v6, .. } = Addresses::of(slow_path);
+    for (family, address) in [(INET, IpAddr::from(v4)), (INET6, v6.into())] {
+        // A program there may have removed them.
         let _ = netlink.talk(&mut rule(family, kind::DELRULE, 0), |_, _| ());
+        let _ = netlink.talk(&mut answers(address, kind::DELRULE, 0), |_, _| ());
     }
     Ok(())
 }

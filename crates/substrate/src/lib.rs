@@ -14,6 +14,7 @@
 //! | `loading`   | programs that other threads load                                  |
 //! | `drained`   | whether live frames have arrived behind a veth                     |
 //! | `keep`      | devices of `europa click`: frames kept from Linux or given to it  |
+//! | `binds`     | ports that programs of slow paths bind                            |
 //! | `verify`    | asking the kernel's verifier about a tenant's program             |
 //! | `cages`     | programs of routers with `run: kernel`: entered, found, taken out   |
 //! | `kick`      | running the transmit program over a batch of descriptors          |
@@ -24,6 +25,7 @@
 #![allow(unsafe_code)] // Maps are shared memory, and libbpf lacks some calls.
 
 mod adopt;
+mod binds;
 mod cages;
 mod drained;
 mod keep;
@@ -40,6 +42,7 @@ pub mod tap;
 pub mod verify;
 
 pub use adopt::Claims;
+pub use binds::{BIND_ROWS, BIND_SLICES, BindHolder, BindPlace, BindRow, Binds};
 pub use cages::{CAGE, HeldMap, Judge, JudgeSource};
 pub use drained::Drained;
 pub use keep::{Given, Kept};

@@ -20,6 +20,7 @@ mod import;
 mod kinds;
 #[path = "../line/mod.rs"]
 mod line;
+mod machine_ports;
 mod matches;
 mod mpeg;
 mod own_elements;

@@ -790,3 +790,58 @@ fn only_bound_addresses_leave() {
         ],
     );
 }
+
+#[test]
+fn tcp_ports_and_icmp() {
+    skip_without!("scapy", "tcpdump", "nft");
+    let kinds: &[Kind] = &[
+        ("tcp", "match: {tcp: [80, 443]}"),
+        ("icmp", "match: {icmp: true}"),
+        ("net", "match: {prefix: [10.1.0.0/16]}"),
+    ];
+    let rows = [
+        (
+            "TCP port before prefix",
+            "E(P)/IP(src='10.0.1.2', dst='10.1.2.4')/TCP(dport=80)/M",
+            Some("tcp"),
+        ),
+        (
+            "second TCP port, IPv6",
+            "E(P)/IPv6(src='fd00:1::2', dst='fd09::9')/TCP(dport=443)/M",
+            Some("tcp"),
+        ),
+        (
+            "TCP behind IPv4 options",
+            "E(P)/IP(src='10.0.1.2', dst='10.9.9.9', options=[IPOption_RR()])/TCP(dport=80)/M",
+            Some("tcp"),
+        ),
+        (
+            "later fragment that looks like the port",
+            "E(P)/IP(src='10.0.1.2', dst='10.1.2.4', frag=8, proto=6)/TCP(dport=80)/M",
+            Some("net"),
+        ),
+        ("UDP to the number of a TCP port", "E(P)/U(port=80)", None),
+        ("another TCP port", "E(P)/IP(src='10.0.1.2', dst='10.9.9.9')/TCP(dport=81)/M", None),
+        ("ICMP before prefix", "E(P)/IP(src='10.0.1.2', dst='10.1.2.4')/ICMP()/M", Some("icmp")),
+        (
+            "ICMPv6",
+            "E(P)/IPv6(src='fd00:1::2', dst='fd09::9')/ICMPv6EchoRequest(data=M)",
+            Some("icmp"),
+        ),
+        ("ICMPv6's number in IPv4", "E(P)/IP(src='10.0.1.2', dst='10.9.9.9', proto=58)/M", None),
+        (
+            "TCP port in a VLAN",
+            "E(P)/V(10)/IP(src='10.0.1.2', dst='10.9.9.9')/TCP(dport=80)/M",
+            None,
+        ),
+    ];
+    let seen: Vec<Vec<(&str, &str)>> =
+        rows.iter().map(|(_, frame, by)| by.iter().map(|by| (*by, *frame)).collect()).collect();
+    let seen: &'static [Vec<(&str, &str)>] = seen.leak();
+    let arrivals: Vec<Arrival> = rows
+        .iter()
+        .zip(seen)
+        .map(|((what, frame, by), seen)| arrival(what, frame, seen, by.is_none()))
+        .collect();
+    check_arrivals(kinds, &arrivals);
+}

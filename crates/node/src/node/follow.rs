@@ -39,6 +39,7 @@ impl Node {
         self.turns.did("control groups", piece);
         let piece = Turns::piece();
         self.follow_signallers();
+        self.follow_machine_ports();
         self.follow_scene();
         self.turns.did("signallers and captures", piece);
     }
@@ -80,6 +81,13 @@ impl Node {
         };
         let (kept, events, documents) = (&context.kept, &context.events, self.change.documents());
         self.signallers.follow(kept, documents, &mut self.routers, events, &mut equip);
+    }
+
+    /// Has ports of the machine lead where documents say, after a change.
+    fn follow_machine_ports(&mut self) {
+        if self.change.is_settled() {
+            self.slow_paths.uplinks().follow_ports(&self.context, self.change.documents());
+        }
     }
 
     /// Has captures know the present objects, if no further step is about to change them.

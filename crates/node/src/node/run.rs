@@ -91,6 +91,7 @@ pub fn run<End: FnOnce()>(
         doors: opened,
     })?;
     node.slow_paths.open_doors(doors);
+    node.slow_paths.open_ports(&node.context);
     node.restore(kept, left)?;
     let result = node.serve(&inbox, &signals);
     // Sessions end before their routers.

@@ -14,6 +14,7 @@ impl Node {
         self.hosts.wait();
         self.slow_paths.wait();
         self.slow_paths.stop();
+        self.slow_paths.uplinks().ports().end();
         if let Some(substrate) = self.kernel.substrate() {
             self.ports.detach(substrate);
         }

@@ -83,8 +83,8 @@ impl Port {
     }
 
     /// Receives in the driver if many of the packets that the peer sends are live frames of XDP, else
-    /// by tc. `received` packets have come, of which the peer has `sent` these.
-    /// Whether that was another way before.
+    /// by tc. `received` is the number of packets that the port has received, and `sent` counts those
+    /// that the peer sent. Returns whether that was another way before.
     pub(super) fn follow_senders(
         &mut self,
         substrate: &mut Substrate,

@@ -92,7 +92,8 @@ impl Routers {
             }
         }
     }
-    /// Whether a router can begin anew with a pool from the stock, or has a successor. If not, a
+
+    /// Whether a router can start again with a pool from the stock, or has a successor. If not, a
     /// thread makes pools for it and for the others that have ended.
     pub(super) fn has_pool(
         &self,

@@ -72,7 +72,7 @@ mod tests {
         let (mut revival, now) = (Revival::default(), Instant::now());
         assert_eq!(revival.due(), None);
         revival.failed(Duration::ZERO, now);
-        assert!(revival.due().is_some_and(|due| due > now));
+        assert!(revival.due().is_some_and(|due| due >= now));
         revival.put_off(now + PAUSE);
         assert_eq!((revival.due(), revival.restarts()), (Some(now + PAUSE), 0));
         revival.is_started();
