@@ -5,8 +5,11 @@
 
 #include "ring.h"
 
-/* Takes a frame's bytes from a bucket; false if the bucket has fewer. A frame that passes costs one
- * compare-and-swap, a dropped one none, and without a meter there is no cost. */
+/* Most bytes that are charged at a time. */
+#define METER_MOST 0x1ffff
+
+/* Takes a frame's bytes out of a bucket; false if it has fewer. One compare-and-swap for a frame
+ * that passes, none for one that does not, and no cost without a meter. */
 static __noinline int within_rate(__u32 number, __u32 bytes)
 {
 	struct europa_meter *meter = bpf_map_lookup_elem(&meters, &number);
@@ -14,7 +17,7 @@ static __noinline int within_rate(__u32 number, __u32 bytes)
 		return 1;
 	/* 64ths of a nanosecond last for nine years, and a byte at 100 Gb/s has five. */
 	__u64 now = bpf_ktime_get_ns() * 64;
-	__u64 charge = (bytes & 0x1ffff) * meter->cost >> 20;
+	__u64 charge = (bytes & METER_MOST) * meter->cost >> 20;
 	for (int try = 0; try < MAX_TRIES; try++) {
 		__u64 until = *(volatile __u64 *)&meter->used_until, from = until;
 		/* Another CPU may have read the clock after this one. */

@@ -361,6 +361,8 @@ impl Metrics {
             ("switch_socket_calls", "System calls to send by a socket.", switch.socket_calls),
             ("switch_socket_frames", "Frames that left by a socket.", switch.socket_frames),
             ("switch_link_frames", "Frames that went over links.", switch.link_frames),
+            ("switch_whole_packets", "Super-packets that left uncut.", switch.whole_packets),
+            ("switch_cut_packets", "Super-packets that were cut.", switch.cut_packets),
             ("switch_sleeps", "Times that the switch slept.", switch.sleeps),
         ] {
             counter(to, name, help, one(value))?;

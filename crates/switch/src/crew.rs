@@ -252,6 +252,8 @@ fn summed(one: SwitchStats, other: SwitchStats) -> SwitchStats {
         socket_calls: one.socket_calls + other.socket_calls,
         socket_frames: one.socket_frames + other.socket_frames,
         link_frames: one.link_frames + other.link_frames,
+        whole_packets: one.whole_packets + other.whole_packets,
+        cut_packets: one.cut_packets + other.cut_packets,
         sleeps: one.sleeps + other.sleeps,
         ports: [one.ports, other.ports].concat(),
         links: [one.links, other.links].concat(),

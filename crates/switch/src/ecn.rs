@@ -24,7 +24,7 @@ impl Head {
     #[inline]
     fn of(view: &PoolView, word: Word) -> Option<Self> {
         let (offset, length) = (usize::from(word.offset()), usize::from(word.length()));
-        if offset + length > view.layout().geometry.slot_bytes as usize {
+        if offset + length > view.slot_bytes(word.slot()) {
             return None;
         }
         let place = view.slot_offset(word.slot(), offset as u32);

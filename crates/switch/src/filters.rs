@@ -121,6 +121,17 @@ impl Filters {
     }
 }
 
+/// The verdict on a super-packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whole {
+    /// It continues as a whole.
+    Passes,
+    /// The rules have it.
+    Handled,
+    /// Its segments are judged.
+    Cut,
+}
+
 /// See [`Filters::judge`].
 pub(crate) struct Judge<'a> {
     by: FilteredBy,
@@ -171,8 +182,46 @@ impl Judge<'_> {
         self.act(action, shared, pool, packet, place)
     }
 
-    /// Returns the action of a rule that was found by a router's own key. Writes the result beside
-    /// the key, for the next router or this one.
+    /// Judges a super-packet as a whole, if the rule for it treats all of its frames alike in place.
+    /// Counts frames. Otherwise it must be cut, and nothing has been counted.
+    pub(crate) fn passes_whole(
+        &mut self,
+        shared: &Shared,
+        pool: &Pool,
+        packet: &mut Queued,
+    ) -> Whole {
+        let (word, memory) = (packet.word, pool.view.mapping());
+        if word.flags() & Word::KEY != 0 {
+            return Whole::Cut;
+        }
+        let place = pool.view.slot_offset(word.slot(), word.offset().into());
+        let length = word.length().into();
+        let Some(key) = packet::key(memory, place, length, self.by.interface) else {
+            return Whole::Passes;
+        };
+        let found = match &key {
+            PacketKey::V4(key) => self.ipv4.find(self.slice, key),
+            PacketKey::V6(key) => self.ipv6.find(self.slice, key),
+        };
+        let Some(action) = found else { return Whole::Passes };
+        let stays = matches!(action.verdict, Verdict::Pass | Verdict::Drop);
+        if !stays || action.mirror != NOWHERE {
+            return Whole::Cut;
+        }
+        let bytes = packet.wire_bytes() - u32::from(packet.frames) * u32::from(packet.before);
+        let wire = (packet.frames.into(), bytes);
+        match &key {
+            PacketKey::V4(key) => self.ipv4.lookup_frames(self.slice, key, wire),
+            PacketKey::V6(key) => self.ipv6.lookup_frames(self.slice, key, wire),
+        };
+        match self.act(action, shared, pool, packet, place) {
+            true => Whole::Passes,
+            false => Whole::Handled,
+        }
+    }
+
+    /// The action of a rule that was found by a router's own key. The result is written beside the
+    /// key, for the next router or this one.
     #[inline]
     fn reply(&mut self, pool: &Pool, packet: &mut Queued) -> Option<Action> {
         let word = packet.word;
@@ -250,7 +299,7 @@ impl Judge<'_> {
         match way {
             Some(way) => self.divert(way, *packet),
             None => {
-                count!(shared, packet.interface, tx_drop_filter, 1);
+                count!(shared, packet.interface, tx_drop_filter, packet.frames.into());
                 shared.give_back(&pool.view, packet.pool, packet.word);
             }
         }

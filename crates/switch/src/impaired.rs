@@ -7,12 +7,15 @@ use europa_pool::Word;
 use europa_pool::layout::rx_offset;
 use europa_substrate::tap::{Direction, line};
 
+use crate::long::Long;
+use crate::managed::WHOLE_NS;
 use crate::onward::{Onward, Ways};
 use crate::orders::{LinkStats, Target};
 use crate::pools::Pools;
 use crate::queue::Queued;
 use crate::tables::{Interface, Pool, Shared, Tables, count};
 use crate::tap::{Lost, lost};
+use crate::train::MAX_HEADERS;
 
 /// The number of packets that arrive over one link before the next link has its turn.
 const TURN: usize = 256;
@@ -46,7 +49,9 @@ pub(crate) fn submit(
     witness: (u32, Direction),
 ) {
     let submitted = if has_room(pool, impairment.len()) {
-        impairment.submit(now_ns, packet.word.length().into(), packet)
+        // The line's rate does not count headers that are added later.
+        let bytes = Queued { before: 0, ..packet }.wire_bytes();
+        impairment.submit_frames(now_ns, (packet.frames, bytes), packet)
     } else {
         impairment.refuse();
         Err(Cause::Share)
@@ -54,7 +59,7 @@ pub(crate) fn submit(
     match submitted {
         Ok(()) => pool.on_the_way.set(pool.on_the_way.get() + 1),
         Err(cause) => {
-            count!(shared, packet.interface, tx_drop_line, 1);
+            count!(shared, packet.interface, tx_drop_line, packet.frames.into());
             let taps = shared.taps_of(witness.0);
             if taps != 0 {
                 tell(shared, pool, packet, cause, witness, taps);
@@ -75,7 +80,7 @@ fn tell(
     taps: u32,
 ) {
     let (offset, length) = (u32::from(packet.word.offset()), u32::from(packet.word.length()));
-    if offset + length > pool.view.layout().geometry.slot_bytes {
+    if (offset + length) as usize > pool.view.slot_bytes(packet.word.slot()) {
         return;
     }
     let cause = match cause {
@@ -119,6 +124,7 @@ fn release_from(
     // A time that the clock cannot reach becomes the largest time, which queues know.
     let clock_ns = if now_ns == u64::MAX { 0 } else { now_ns };
     let mut onward = Onward::of(interface, pools, ways, shared, clock_ns);
+    let longest = usize::from(*interface.lengths.end());
     let Some(impairment) = interface.impairment.as_deref_mut() else { return (0, 0) };
     for _ in 0..most {
         // Room for two packets, as the packet may be duplicated.
@@ -128,7 +134,10 @@ fn release_from(
         let Some(due) = impairment.pop(now_ns) else { break };
         let second = alter(shared, pool, &due);
         for packet in std::iter::once(due.packet).chain(second) {
-            linked += onward.pass(shared, &pool.view, packet);
+            linked += match packet.word.is_long() {
+                true => arrive_long(&mut onward, shared, pool, packet, longest),
+                false => onward.pass(shared, &pool.view, packet),
+            };
         }
         pool.on_the_way.set(pool.on_the_way.get().saturating_sub(1));
         arrived += 1;
@@ -137,8 +146,60 @@ fn release_from(
     (arrived, linked)
 }
 
-/// Inverts the bit that the link damages, and makes the second packet of a duplicated one; `None`
-/// if the pool has no slot for it.
+/// Whether a super-packet may pass the line as a whole: see [`Impairment::takes_whole`]. A quarter of
+/// its pool's long slots stays free.
+pub(crate) fn takes_whole(
+    line: &Impairment<Queued>,
+    shared: &Shared,
+    pool: &Pool,
+    packet: &Queued,
+    now_ns: u64,
+) -> bool {
+    let bytes = Queued { before: 0, ..*packet }.wire_bytes();
+    line.takes_whole(now_ns, packet.frames, bytes, WHOLE_NS)
+        && has_room(pool, line.len())
+        && shared.has_spare_long(&pool.view, packet.pool)
+}
+
+/// Passes on a super-packet that has arrived, as it is or in segments. Returns how many of its frames
+/// went over a link.
+#[cold]
+fn arrive_long(
+    onward: &mut Onward<'_>,
+    shared: &Shared,
+    pool: &Pool,
+    packet: Queued,
+    longest: usize,
+) -> u64 {
+    let mut head = [0; MAX_HEADERS];
+    let frames = u64::from(packet.frames);
+    let long = Long::read(&pool.view, packet.word, &mut head);
+    // Its router can have changed it since it was submitted.
+    let Some(long) = long.filter(|long| long.frames() == frames && long.longest() <= longest)
+    else {
+        count!(shared, packet.interface, tx_drop_length, frames);
+        shared.give_back(&pool.view, packet.pool, packet.word);
+        return 0;
+    };
+    if let Some(linked) = onward.pass_long(shared, &pool.view, packet, (&long, &head)) {
+        return linked;
+    }
+    let (mut linked, mut refused) = (0, 0);
+    let lost = long.cut(shared, &pool.view, packet, &head, |segment| {
+        if onward.room(packet.interface) == 0 {
+            refused += 1;
+            shared.give_back(&pool.view, segment.pool, segment.word);
+        } else {
+            linked += onward.pass(shared, &pool.view, segment);
+        }
+    });
+    count!(shared, packet.interface, tx_drop_queue, lost + refused);
+    shared.give_back(&pool.view, packet.pool, packet.word);
+    linked
+}
+
+/// Inverts the wrong bit, and makes the second packet of a duplicated one; `None` if the pool has
+/// no slot for it.
 fn alter(shared: &Shared, pool: &Pool, due: &Due<Queued>) -> Option<Queued> {
     let view = &pool.view;
     let packet = due.packet;
@@ -206,7 +267,7 @@ impl Tables {
         if let Some(pool) = self.pools.get(&interface.pool) {
             for packet in impairment.drain() {
                 pool.on_the_way.set(pool.on_the_way.get().saturating_sub(1));
-                count!(shared, packet.interface, tx_drop_link, 1);
+                count!(shared, packet.interface, tx_drop_link, packet.frames.into());
                 shared.give_back(&pool.view, packet.pool, packet.word);
             }
         }
@@ -224,7 +285,7 @@ impl Tables {
             }
             if let Some(impairment) = &mut interface.impairment {
                 *impaired -= 1;
-                let lost = impairment.drain().count() as u64;
+                let lost = impairment.drain().map(|packet| u64::from(packet.frames)).sum();
                 count!(shared, interface.id, tx_drop_pool, lost);
                 past.insert(interface.id, impairment.statistics());
             }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use europa_impair::Impairment;
 use europa_pool::Word;
 
-use crate::filters::{Filters, Judge};
+use crate::filters::{Filters, Judge, Whole};
 use crate::impaired;
 use crate::long::Long;
 use crate::onward::{Onward, Ways};
@@ -24,10 +24,6 @@ pub(crate) const TURN: u32 = 64;
 /// The number of packets ahead of the current one for which memory is prefetched.
 const SOON: u32 = 4;
 const LATER: u32 = 12;
-
-/// The number of free places that should exist before a super-packet is cut: as many as most
-/// super-packets have frames.
-const CUT_ROOM: u32 = 48;
 
 /// Takes up to a turn from every transmit ring that may have packets. Returns the number of
 /// packets, and of those that went over links.
@@ -77,7 +73,7 @@ fn take_over(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) ->
             incoming.take(room as usize, |packet| port.queue.push(shared, pools, now_ns, packet))
         }
         None => incoming.take(usize::MAX, |packet| {
-            count!(shared, packet.interface, tx_drop_link, 1);
+            count!(shared, packet.interface, tx_drop_link, packet.frames.into());
             pools.give_back(shared, &packet);
         }),
     };
@@ -110,7 +106,7 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
     let allowed = Word::RETURN | if judge.is_some() { Word::KEY } else { 0 };
     let (mut turn, mut offered) = (0, 0);
     loop {
-        if word.is_long() && onward.makes_room(*id, CUT_ROOM) && !onward.takes_long() {
+        if word.is_long() && onward.lacks_room(*id) {
             break;
         }
         let slot = pool.view.mask(word.slot());
@@ -121,6 +117,8 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
             pool: interface.pool,
             before: *before,
             queue: word.queue(),
+            frames: 1,
+            headers: 0,
         };
         // For each packet, in this order: its slot is noted as held, the packet is passed on, its
         // place in the ring is cleared. Wherever a switch ends, the next one then sees how far it
@@ -141,10 +139,9 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
         if !fresh {
             // The place has no packet.
         } else if packet.word.is_long() {
-            let (frames, over_links, was_cut) = passing.pass_long(packet);
+            let (frames, over_links, ends_turn) = passing.pass_long(packet);
             (offered, linked) = (offered + frames, linked + over_links);
-            if was_cut {
-                // The ring has less room than before.
+            if ends_turn {
                 break;
             }
         } else {
@@ -192,21 +189,30 @@ impl Passing<'_, '_, '_, '_> {
         } else if let Some(judge) = self.judge
             && !judge.passes(shared, pool, &mut packet)
         {
-            // The rules have taken the packet.
-        } else if let Some(impairment) = self.impairment {
-            impaired::submit(impairment, shared, pool, packet, self.now_ns, self.witness);
+            // The rules have it.
         } else {
-            return self.onward.pass(shared, &pool.view, packet);
+            return self.pass_judged(packet);
         }
         0
     }
 
-    /// Passes a super-packet on: uncut to a device that cuts it or to a router that accepts it,
-    /// otherwise in segments. Returns how many frames it is, how many of them went over a link, and
-    /// whether it was cut.
+    /// Passes on a frame that the rules let pass.
+    #[inline(always)]
+    fn pass_judged(&mut self, packet: Queued) -> u64 {
+        let Self { shared, pool, .. } = *self;
+        if let Some(impairment) = self.impairment {
+            impaired::submit(impairment, shared, pool, packet, self.now_ns, self.witness);
+            return 0;
+        }
+        self.onward.pass(shared, &pool.view, packet)
+    }
+
+    /// Passes a super-packet on: as it is to a device that cuts it, a line that only delays it, or a
+    /// router that takes it, else in segments. How many frames it is, how many went over a link, and
+    /// whether there may be room for fewer packets than before.
     #[cold]
     #[inline(never)]
-    fn pass_long(&mut self, packet: Queued) -> (u64, u64, bool) {
+    fn pass_long(&mut self, mut packet: Queued) -> (u64, u64, bool) {
         let Self { shared, pool, .. } = *self;
         let mut head = [0; MAX_HEADERS];
         let Some(long) = Long::read(&pool.view, packet.word, &mut head) else {
@@ -214,13 +220,33 @@ impl Passing<'_, '_, '_, '_> {
             shared.give_back(&pool.view, packet.pool, packet.word);
             return (1, 0, false);
         };
-        let as_it_is = self.judge.is_none()
-            && self.impairment.is_none()
-            && long.longest() <= usize::from(*self.lengths.end())
+        long.stamp(&mut packet);
+        let as_it_is = long.longest() <= usize::from(*self.lengths.end())
             && shared.taps_of(packet.interface) == 0;
-        let whole = (&long, &head[..]);
-        if as_it_is && let Some(linked) = self.onward.pass_long(shared, &pool.view, packet, whole) {
-            return (long.frames(), linked, false);
+        let judged = match self.judge {
+            Some(judge) if as_it_is => judge.passes_whole(shared, pool, &mut packet),
+            None if as_it_is => Whole::Passes,
+            _ => Whole::Cut,
+        };
+        if judged == Whole::Handled {
+            return (long.frames(), 0, false);
+        }
+        if judged == Whole::Passes {
+            if self.judge.is_some() {
+                // A rule can have marked it.
+                long.read_again(&pool.view, packet.word, &mut head);
+            }
+            let done = match self.impairment {
+                Some(line) if impaired::takes_whole(line, shared, pool, &packet, self.now_ns) => {
+                    impaired::submit(line, shared, pool, packet, self.now_ns, self.witness);
+                    Some(0)
+                }
+                Some(_) => None,
+                None => self.onward.pass_long(shared, &pool.view, packet, (&long, &head)),
+            };
+            if let Some(linked) = done {
+                return (long.frames(), linked, self.onward.counts_frames());
+            }
         }
         let (mut linked, mut refused) = (0, 0);
         let lost = long.cut(shared, &pool.view, packet, &head, |segment| {
@@ -228,6 +254,9 @@ impl Passing<'_, '_, '_, '_> {
             if self.impairment.is_none() && self.onward.room(packet.interface) == 0 {
                 refused += 1;
                 shared.give_back(&pool.view, segment.pool, segment.word);
+            } else if judged == Whole::Passes {
+                // The rules have judged it as a whole.
+                linked += self.pass_judged(segment);
             } else {
                 linked += self.pass(segment);
             }

@@ -212,6 +212,7 @@ pub(crate) fn deliver_long(
         count!(shared, to, rx_drop_ring, long.frames());
         return Some(Delivery::Refused);
     }
+    shared.whole_packets.fetch_add(1, Ordering::Relaxed);
     count!(shared, packet.interface, tx_packets, long.frames());
     count!(shared, packet.interface, tx_bytes, long.wire_bytes());
     count!(shared, to, rx_packets, long.frames());

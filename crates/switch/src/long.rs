@@ -9,6 +9,8 @@
 //! of a link that accepts super-packets (`link`). For every other output the switch cuts it here,
 //! into slots of the same pool, so that all later stages get ordinary frames.
 
+use std::sync::atomic::Ordering;
+
 use europa_packet::checksum::{self, Sum};
 use europa_packet::{Header, Ipv4Header, Ipv6Header, TcpHeader, tcp};
 use europa_pool::layout::{RX_OFFSET_BYTES, SEGMENT_OFFSET_BYTES, rx_offset};
@@ -69,12 +71,27 @@ impl Long {
         Self::parse(head, length, u16::from_ne_bytes(segment).into()).filter(|_| copied)
     }
 
+    /// Renews the private copy of its headers after the switch has changed them in the slot. If its
+    /// router has changed them too, the former copy stays.
+    pub(crate) fn read_again(&self, view: &PoolView, word: Word, head: &mut [u8; MAX_HEADERS]) {
+        let mut new = [0; MAX_HEADERS];
+        if Self::read(view, word, &mut new).is_some_and(|long| long == *self) {
+            *head = new;
+        }
+    }
+
     /// Number of its frames.
     pub(crate) fn frames(&self) -> u64 {
         self.payload.div_ceil(self.segment) as u64
     }
 
-    /// Bytes of the longest frame.
+    /// Notes in a descriptor how many frames it is, and their headers.
+    pub(crate) fn stamp(&self, packet: &mut Queued) {
+        // At most 65,535 bytes in segments of 48.
+        (packet.frames, packet.headers) = (self.frames() as u16, self.headers as u8);
+    }
+
+    /// Bytes of the longest one.
     pub(crate) fn longest(&self) -> usize {
         self.headers + self.segment
     }
@@ -98,15 +115,15 @@ impl Long {
         (start + self.headers, self.payload)
     }
 
-    /// Makes `head` the headers of one packet for a device that cuts it. Returns the header that
-    /// precedes it on the socket.
-    pub(crate) fn finish(&self, head: &mut [u8]) -> Option<[u8; OFFLOAD_BYTES]> {
+    /// Makes `head` the headers of one packet for a device that cuts it. Returns the header before it
+    /// on the socket. `before` bytes of a VLAN tag will be inserted.
+    pub(crate) fn finish(&self, head: &mut [u8], before: usize) -> Option<[u8; OFFLOAD_BYTES]> {
         let Self { ipv4, transport, headers, payload, segment } = *self;
         let sum = pseudo(ipv4, head, headers - transport + payload)?;
         let tcp = TcpHeader::at_mut(head, transport)?;
         tcp.checksum.set(sum.fold());
         let has_cwr = tcp.flags & tcp::flag::CWR != 0;
-        let mut offload = offload(ipv4, headers, segment, transport);
+        let mut offload = offload(ipv4, headers + before, segment, transport + before);
         if let Some(kind) = offload.get_mut(1).filter(|_| has_cwr) {
             *kind |= ECN;
         }
@@ -154,6 +171,7 @@ impl Long {
         head: &[u8; MAX_HEADERS],
         mut each: impl FnMut(Queued),
     ) -> u64 {
+        shared.cut_packets.fetch_add(1, Ordering::Relaxed);
         let mut lost = 0;
         for number in 0..self.frames() as usize {
             let from = number * self.segment;
@@ -169,7 +187,7 @@ impl Long {
             let word = Word::frame(slot, offset as u16, length, 0);
             let source = self.payload(view, packet.word).0 + from;
             if self.write(view, head, number, (source, bytes), view.slot_offset(slot, offset)) {
-                each(Queued { word, ..packet });
+                each(Queued { word, frames: 1, headers: 0, ..packet });
             } else {
                 shared.give_back(view, packet.pool, word);
                 lost += 1;

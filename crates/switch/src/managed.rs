@@ -27,6 +27,10 @@ pub const QUEUE_BYTES: usize = (QUEUE_SETTINGS.nodes as usize + 1) * WORDS * 8;
 /// of its time to send the last batch, when the switch catches up.
 const PACE_NS: u64 = 100_000;
 
+/// Longest time that a packet may take at a rate. A super-packet that would take longer is cut, as
+/// packets of other flows would wait behind it.
+pub(crate) const WHOLE_NS: u64 = 1_000_000;
+
 /// Memory for a tree's statistics.
 struct Words(Mapping);
 
@@ -77,7 +81,7 @@ pub(crate) struct Managed {
 
 /// A queue has dropped a packet.
 fn dropped(shared: &Shared, pools: &Pools, packet: Queued) {
-    count!(shared, packet.interface, tx_drop_queue, 1);
+    count!(shared, packet.interface, tx_drop_queue, packet.frames.into());
     pools.give_back(shared, &packet);
 }
 
@@ -114,7 +118,23 @@ impl Managed {
         }
     }
 
-    /// The queue of a number; a number that the slice does not have on this port means 0.
+    /// Number of packets of an interface at which it has to wait; 0 if it never does.
+    pub(crate) fn holds(&self, interface: u32) -> u32 {
+        self.own(interface).map_or(0, |own| if own.holds == u32::MAX { 0 } else { own.holds })
+    }
+
+    /// Whether a super-packet may wait as a whole: it fits into its queue, all rates above it send it
+    /// within [`WHOLE_NS`], so that other flows do not wait, and its pool has long slots left.
+    pub(crate) fn takes_whole(&self, shared: &Shared, pools: &Pools, packet: &Queued) -> bool {
+        let (Some(own), Some(pool)) = (self.own(packet.interface), pools.get(&packet.pool)) else {
+            return false;
+        };
+        let queue = self.queue(own, packet.queue);
+        shared.has_spare_long(&pool.view, packet.pool)
+            && self.tree.takes_whole(queue, packet.frames, packet.wire_bytes(), WHOLE_NS)
+    }
+
+    /// The queue of a number; a number that the slice does not have here means 0.
     #[inline]
     fn queue(&self, own: Own, number: u16) -> Id {
         match number {
@@ -150,9 +170,9 @@ impl Managed {
         let queue = self.queue(own, packet.queue);
         let capable = self.tree.marks(queue)
             && pools.get(&packet.pool).is_some_and(|pool| ecn::is_capable(&pool.view, packet.word));
-        let length = u32::from(packet.word.length()) + u32::from(packet.before);
+        let wire = (packet.frames, packet.wire_bytes());
         let drop = |packet, _: Cause| dropped(shared, pools, packet);
-        self.tree.enqueue(now_ns, queue, packet, length, capable, drop);
+        self.tree.enqueue_frames(now_ns, queue, packet, wire, capable, drop);
     }
 
     /// Takes packets that may leave: `bytes` of them, and no more than a kick takes. `patient`

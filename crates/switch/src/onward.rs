@@ -15,6 +15,9 @@ use crate::tables::{Interface, Port, Shared, count};
 use crate::tunnels::{Leaving, Tunnels};
 use crate::worker::LONGEST_LIVE;
 
+/// Bytes of the only header that is inserted into a super-packet: a VLAN tag.
+const TAG_BYTES: u8 = 4;
+
 /// The outputs of a worker.
 pub(crate) struct Ways<'a> {
     pub(crate) ports: &'a mut Ports,
@@ -76,17 +79,21 @@ impl<'a> Onward<'a> {
     }
 
     /// Whether super-packets leave by a device that cuts them.
-    pub(crate) fn takes_long(&self) -> bool {
+    fn is_cut_by_device(&self) -> bool {
         let Self::Port(port, ..) = self else { return false };
-        port.queue.is_plain() && port.batching.segments(Instant::now())
+        port.batching.segments(Instant::now())
     }
 
-    /// Whether `interface` may wait until there is room for this number of frames.
-    pub(crate) fn makes_room(&self, interface: u32, frames: u32) -> bool {
-        match self {
-            Self::Port(port, ..) => port.queue.is_plain() && self.room(interface) < frames,
-            _ => false,
-        }
+    /// Whether its room is a number of frames; else, of packets.
+    pub(crate) fn counts_frames(&self) -> bool {
+        matches!(self, Self::Port(port, ..) if !port.queue.is_plain())
+    }
+
+    /// Whether a super-packet of `interface` must wait until there is more room.
+    pub(crate) fn lacks_room(&self, interface: u32) -> bool {
+        let Self::Port(port, ..) = self else { return false };
+        let cuts = !self.is_cut_by_device();
+        self.room(interface) < port.queue.least_room(interface, cuts)
     }
 
     /// Passes one frame on, or drops it; the caller has checked the room. Returns 1 if
@@ -112,7 +119,7 @@ impl<'a> Onward<'a> {
             Self::Nowhere => Delivery::Refused,
         };
         if delivery == Delivery::Refused {
-            count!(shared, packet.interface, tx_drop_link, 1);
+            count!(shared, packet.interface, tx_drop_link, packet.frames.into());
         }
         shared.give_back(from, packet.pool, packet.word);
         u64::from(delivery == Delivery::Done)
@@ -137,7 +144,11 @@ impl<'a> Onward<'a> {
             shared.give_back(from, packet.pool, packet.word);
             return Some(if delivery == Delivery::Done { frames } else { 0 });
         }
-        let leaves = packet.before == 0 && packet.word.length() > LONGEST_LIVE && self.takes_long();
+        let Self::Port(port, pools, _) = self else { return None };
+        let leaves = packet.before <= TAG_BYTES
+            && packet.word.length() > LONGEST_LIVE
+            && port.batching.segments(Instant::now())
+            && port.queue.takes_whole(shared, pools, &packet);
         leaves.then(|| self.pass(shared, from, packet))
     }
 

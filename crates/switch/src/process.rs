@@ -123,7 +123,7 @@ fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew),
             .map_err(|error| SwitchError::System { what: "preparing for routers", error })?;
         let worker = Worker::new(number, common.clone(), live, sleeper, guests);
         let (peers, status) = (common.peers.clone(), status.clone());
-        Ok::<_, SwitchError>(Turning { worker, number, peers, cores, status })
+        Ok::<_, SwitchError>(Turning { worker, number, peers, cores, status, has_cores: true })
     };
     let mut posts = (0..).zip(posts);
     let (number, post) = posts.next().ok_or(SwitchError::Start)?;

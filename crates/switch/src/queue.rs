@@ -20,6 +20,9 @@ use crate::train::{MAX_HEADERS, Segment};
 /// displace other senders' packets.
 pub const SHARE_PACKETS: u16 = 1024;
 
+/// Free room that should exist before a super-packet is taken: the frames of most super-packets.
+const CUT_ROOM: u32 = 48;
+
 /// Frames of at least this size may belong to a stream.
 const STREAM_BYTES: u16 = 512;
 /// The number of waiting packets that are compared with their successors.
@@ -39,6 +42,19 @@ pub(crate) struct Queued {
     pub(crate) before: u8,
     /// The number of a queue of the slice; 0 means the interface's own queue.
     pub(crate) queue: u16,
+    /// Its frames on the wire: several for a super-packet.
+    pub(crate) frames: u16,
+    /// Bytes of headers of each frame of a super-packet, else 0.
+    pub(crate) headers: u8,
+}
+
+impl Queued {
+    /// Bytes of all its frames as they leave, with the headers that are added.
+    #[inline]
+    pub(crate) fn wire_bytes(&self) -> u32 {
+        let more = u32::from(self.frames.saturating_sub(1)) * u32::from(self.headers);
+        u32::from(self.word.length()) + more + u32::from(self.frames) * u32::from(self.before)
+    }
 }
 
 /// Packets waiting for a port.
@@ -79,7 +95,25 @@ impl PortQueue {
         self.managed.is_none()
     }
 
-    /// Adds a packet, for which its interface must have room.
+    /// Whether a super-packet may wait here as a whole: always without queues and rates, where
+    /// packets only wait until the port is ready; else see [`Managed::takes_whole`].
+    pub(crate) fn takes_whole(&self, shared: &Shared, pools: &Pools, packet: &Queued) -> bool {
+        let managed = self.managed.as_ref();
+        managed.is_none_or(|managed| managed.takes_whole(shared, pools, packet))
+    }
+
+    /// Number of frames for which there must be room before a super-packet of `interface` is taken
+    /// from its ring. `cuts`: the device does not segment.
+    pub(crate) fn least_room(&self, interface: u32, cuts: bool) -> u32 {
+        match &self.managed {
+            None if cuts => CUT_ROOM,
+            None => 1,
+            Some(managed) if managed.holds(interface) >= 2 * CUT_ROOM => CUT_ROOM,
+            Some(_) => 1,
+        }
+    }
+
+    /// Adds a packet; its interface has room.
     #[inline]
     pub(crate) fn push(&mut self, shared: &Shared, pools: &Pools, now_ns: u64, packet: Queued) {
         match &mut self.managed {
@@ -256,7 +290,8 @@ mod tests {
     use super::*;
 
     fn packet(interface: u32) -> Queued {
-        Queued { word: Word::free(0), interface, pool: interface, before: 0, queue: 0 }
+        let word = Word::free(0);
+        Queued { word, interface, pool: interface, before: 0, queue: 0, frames: 1, headers: 0 }
     }
 
     #[test]

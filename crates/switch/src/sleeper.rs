@@ -14,6 +14,15 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::time::TimeSpec;
 use nix::unistd::read;
 
+/// What has ended a sleep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Woken {
+    /// There is an order: from the node for this switch, or for a router inside it.
+    pub(crate) ordered: bool,
+    /// A router has packets, or was woken for some.
+    pub(crate) with_router: bool,
+}
+
 pub(crate) struct Sleeper {
     doorbell: OwnedFd,
     /// Ready if a router has been woken since the last read.
@@ -62,8 +71,7 @@ impl Sleeper {
         let _ = self.wakes.wait(&mut events, EpollTimeout::ZERO);
     }
 
-    /// Sleeps until an event, or until `time` has passed. Returns whether there is an order: from
-    /// the node for this switch, or for a router inside it.
+    /// Sleeps until an event, or until `time` has passed.
     ///
     /// # Errors
     /// The error of ppoll(2).
@@ -71,7 +79,7 @@ impl Sleeper {
         &self,
         [node, guests]: [BorrowedFd<'_>; 2],
         time: Option<Duration>,
-    ) -> Result<bool> {
+    ) -> Result<Woken> {
         let mut wait = [
             PollFd::new(node, PollFlags::POLLIN),
             PollFd::new(guests, PollFlags::POLLIN),
@@ -88,6 +96,7 @@ impl Sleeper {
             // rings again.
             let _ = read(&self.doorbell, &mut [0; 4096]);
         }
-        Ok(wait[0].any() == Some(true) || wait[1].any() == Some(true))
+        let [node, guests, doorbell, wakes, _] = wait.each_ref().map(|fd| fd.any() == Some(true));
+        Ok(Woken { ordered: node || guests, with_router: doorbell || wakes })
     }
 }

@@ -55,7 +55,19 @@ impl Shared {
         Some(LONG_SLOT | (word.slot() & (long_slots - 1)))
     }
 
-    /// Frees a long slot that was not held.
+    /// Whether a quarter of a pool's long slots is free. Packets that wait for a rate or on a line do
+    /// not take the others: the receive program drops packets without a long slot.
+    pub(crate) fn has_spare_long(&self, view: &PoolView, pool: u32) -> bool {
+        let quarter = view.layout().long_slots / 4;
+        let cursor = |offset| self.pool_state.atomic_u32(pool, offset).load(Ordering::Relaxed);
+        let tail = cursor(offset_of!(PoolState, long_recycle_tail));
+        let free = tail.wrapping_sub(cursor(offset_of!(PoolState, long_recycle_head)));
+        let fill_head = cursor(offset_of!(PoolState, long_fill_head));
+        let last = fill_head.wrapping_add(quarter.saturating_sub(1));
+        quarter > 0 && (free >= quarter || view.long_fill().peek(last).is_some())
+    }
+
+    /// Makes a long slot free again that was not held.
     pub(crate) fn free_long(&self, view: &PoolView, pool: u32, slot: u32) {
         let tail = self.pool_state.atomic_u32(pool, offset_of!(PoolState, long_recycle_tail));
         ring::put_unbounded(view.long_recycle(), tail, Word::free(slot));

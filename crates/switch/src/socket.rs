@@ -5,6 +5,7 @@
 use std::io::IoSlice;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
 
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg};
@@ -207,37 +208,43 @@ impl Outbox {
         let long = Long::read(view, packet.word, &mut head);
         let interface = shared.interfaces.get(packet.interface);
         let encap = shared.encap.get(packet.interface);
+        let before = before_frame(&interface, &encap);
         let fits = |long: &Long| {
-            long.longest() <= interface.max_frame as usize && before_frame(&interface, &encap) == 0
+            let is_bare = interface.flags & VXLAN == 0;
+            long.longest() <= interface.max_frame as usize && is_bare
         };
+        // Its router can have changed it since it was taken.
+        let frames = u64::from(packet.frames);
         let Some(long) = long.filter(fits) else {
-            count!(shared, packet.interface, tx_drop_length, 1);
+            count!(shared, packet.interface, tx_drop_length, frames);
             return false;
         };
         let head = &mut head[..long.headers];
         let verdict = policy.check(&interface, head);
         match verdict {
             Ok(()) => {}
-            Err(Refusal::Length) => count!(shared, packet.interface, tx_drop_length, long.frames()),
-            Err(Refusal::Source) => count!(shared, packet.interface, tx_drop_source, long.frames()),
-            Err(Refusal::Vlan) => count!(shared, packet.interface, tx_drop_vlan, long.frames()),
-            Err(Refusal::Address) => {
-                count!(shared, packet.interface, tx_drop_address, long.frames());
-            }
+            Err(Refusal::Length) => count!(shared, packet.interface, tx_drop_length, frames),
+            Err(Refusal::Source) => count!(shared, packet.interface, tx_drop_source, frames),
+            Err(Refusal::Vlan) => count!(shared, packet.interface, tx_drop_vlan, frames),
+            Err(Refusal::Address) => count!(shared, packet.interface, tx_drop_address, frames),
         }
-        let Some(offload) = long.finish(head).filter(|_| verdict.is_ok()) else { return false };
+        let Some(offload) = long.finish(head, before).filter(|_| verdict.is_ok()) else {
+            return false;
+        };
         let start = self.end();
         let from = start + OFFLOAD_BYTES;
         self.memory[start..from].copy_from_slice(&offload);
-        self.memory[from..from + head.len()].copy_from_slice(head);
+        let length = before + head.len();
+        self.memory[from + before..from + length].copy_from_slice(head);
+        finish(&interface, &encap, &mut self.memory[from..from + length], before);
         let (offset, bytes) = long.payload(view, packet.word);
         self.packets.push(Copied {
             start,
-            length: head.len(),
-            frames: long.frames(),
+            length,
+            frames,
             interface: packet.interface,
-            counted_bytes: long.wire_bytes(),
-            // If there were a capture, the super-packet would have been cut.
+            counted_bytes: u64::from(packet.wire_bytes()) - frames * before as u64,
+            // With a capture it would have been cut.
             taps: 0,
             outer: 0,
             tagged: false,
@@ -333,6 +340,9 @@ impl Outbox {
                         count!(shared, packet.interface, tx_bytes, packet.counted_bytes);
                         sent.frames += packet.frames;
                         sent.merged |= packet.frames > 1;
+                        if packet.rest.is_some() {
+                            shared.whole_packets.fetch_add(1, Ordering::Relaxed);
+                        }
                     }
                     if let Some(time_ns) = tapped {
                         (from..from + taken).for_each(|at| self.tap(shared, at, 0, time_ns));

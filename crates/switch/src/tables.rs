@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::mem::offset_of;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use europa_impair::{Impairment, Statistics};
 use europa_pool::ring::Entries;
-use europa_pool::{Mapping, PoolView, Waker};
+use europa_pool::{Mapping, PoolView, Waker, Word};
 use europa_substrate::layout::{self, MAX_INTERFACES};
 use europa_substrate::tap::{MemoryTaps, Record};
 use europa_substrate::{Drained, Table};
@@ -157,6 +157,10 @@ pub(crate) struct Shared {
     counter_rows: u32,
     pub(crate) held: Held,
     taps: Mutex<MemoryTaps>,
+    /// Super-packets that left uncut, by sockets and over links.
+    pub(crate) whole_packets: AtomicU64,
+    /// Super-packets that were cut.
+    pub(crate) cut_packets: AtomicU64,
 }
 
 /// Adds to one of the switch's own counters of an interface.
@@ -182,7 +186,18 @@ impl Shared {
         taps: MemoryTaps,
     ) -> Self {
         let taps = Mutex::new(taps);
-        Self { interfaces, encap, pool_state, counters, counter_rows, held, taps }
+        let (whole_packets, cut_packets) = Default::default();
+        Self {
+            interfaces,
+            encap,
+            pool_state,
+            counters,
+            counter_rows,
+            held,
+            taps,
+            whole_packets,
+            cut_packets,
+        }
     }
 
     #[inline]
@@ -316,6 +331,12 @@ impl Tables {
     pub(crate) fn has_sent(&self, interface: &Interface) -> bool {
         let pool = self.pools.get(&interface.pool);
         pool.is_some_and(|pool| interface.ring(pool).peek(interface.head).is_some())
+    }
+
+    /// Whether the next packet in an interface's ring is a super-packet.
+    pub(crate) fn next_is_long(&self, interface: &Interface) -> bool {
+        let word = self.pools.get(&interface.pool).map(|pool| interface.ring(pool));
+        word.and_then(|ring| ring.peek(interface.head)).is_some_and(Word::is_long)
     }
 
     /// Whether this worker serves the router on a pool.

@@ -14,6 +14,7 @@ use crate::crew::{Crew, Desk};
 use crate::orders::{Answer, Order};
 use crate::peer::Peer;
 use crate::process::SwitchError;
+use crate::sleeper::Woken;
 use crate::worker::Worker;
 
 /// The interval at which a busy worker checks for orders.
@@ -23,6 +24,10 @@ const ORDERS_EVERY: Duration = Duration::from_millis(1);
 const COUNT_EVERY: Duration = Duration::from_millis(4);
 /// The longest nap of the switch, however many routers there are.
 const LONGEST_NAP: Duration = Duration::from_micros(800);
+
+/// Time for which the switch, woken together with a router, waits for that router's packet. If it
+/// slept again at once, the packet would need a second wake-up.
+const AWAIT: Duration = Duration::from_micros(60);
 
 /// The source of a worker's orders.
 pub(crate) enum Orders {
@@ -72,6 +77,8 @@ pub(crate) struct Turning {
     /// The number of cores for routers and one worker.
     pub(crate) cores: u32,
     pub(crate) status: Arc<Mapping>,
+    /// Whether there is a core for each router with recent packets.
+    pub(crate) has_cores: bool,
 }
 
 impl Turning {
@@ -83,6 +90,7 @@ impl Turning {
         let mut pace = Pace::default();
         let mut idle = Idle::new(MAX_KICK_FRAMES.into());
         let mut preemption = Preemption::default();
+        let mut awaits: Option<Instant> = None;
         loop {
             let now = Instant::now();
             if self.is_ordered() || now.duration_since(looked) >= ORDERS_EVERY {
@@ -97,18 +105,25 @@ impl Turning {
             }
             if let Some(packets) = self.worker.round(now) {
                 idle.worked(packets);
+                awaits = None;
                 continue;
             }
             match idle.rest(now, pace.at_most(LONGEST_NAP)) {
                 Rest::Nap(time) => preemption.nap(time),
+                // It yields, as the router may have this core.
+                Rest::Sleep if self.has_cores && awaits.is_some_and(|until| now < until) => {
+                    let _ = sched_yield();
+                }
                 Rest::Sleep if !self.worker.tables.busy => {
                     preemption.sleeps();
                     let asleep = Instant::now();
-                    if self.sleep(&orders)? {
+                    let woken = self.sleep(&orders)?;
+                    if woken.ordered {
                         self.obey(&mut orders)?;
                         looked = Instant::now();
                     }
                     idle.woken(asleep.elapsed());
+                    awaits = woken.with_router.then(|| Instant::now() + AWAIT);
                 }
                 Rest::Look => std::hint::spin_loop(),
                 Rest::Yield | Rest::Sleep => {
@@ -136,8 +151,8 @@ impl Turning {
         Ok(())
     }
 
-    /// The setting of how routers yield, computed from the counts of all workers.
-    fn count_routers(&self) -> Pace {
+    /// The routers' yield setting, from the counts of all workers.
+    fn count_routers(&mut self) -> Pace {
         let (active, busy) = self.worker.count_routers();
         self.peer().into_iter().for_each(|peer| peer.count(active, busy));
         let (active, busy) = self
@@ -147,6 +162,7 @@ impl Turning {
             .fold((0, 0), |(active, busy), (more_active, more_busy)| {
                 (active + more_active, busy + more_busy)
             });
+        self.has_cores = active <= self.cores;
         Pace::among(active, busy, self.cores)
     }
 
@@ -172,9 +188,9 @@ impl Turning {
     /// Sleeps until one of these events: a router rings or is woken, the node has an order, a
     /// packet is received for a relay or a router inside this switch, a router's timer is due, a
     /// packet arrives over a link with a delay or may leave by a port with a rate, or another
-    /// worker passes packets. Returns whether there is an order.
-    fn sleep(&mut self, orders: &Orders) -> Result<bool, SwitchError> {
-        let mut ordered = false;
+    /// worker hands packets over.
+    fn sleep(&mut self, orders: &Orders) -> Result<Woken, SwitchError> {
+        let mut woken = Woken::default();
         self.set_asleep(true);
         for (pool, _) in self.worker.own_pools() {
             pool.asleep().store(1, Ordering::SeqCst);
@@ -194,7 +210,7 @@ impl Turning {
             let due = self.worker.next_due();
             let time = due.map(|due| due.saturating_duration_since(Instant::now()));
             let guests = self.worker.guests.as_fd();
-            ordered = self
+            woken = self
                 .worker
                 .sleeper
                 .sleep([orders.as_fd().unwrap_or(guests), guests], time)
@@ -205,6 +221,7 @@ impl Turning {
             waker.clear();
         }
         self.set_asleep(false);
-        Ok(ordered || told || self.is_ordered())
+        woken.ordered |= told || self.is_ordered();
+        Ok(woken)
     }
 }

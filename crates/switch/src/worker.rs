@@ -187,7 +187,11 @@ impl Worker {
         let Target::Port(id) = interface.to else { return true };
         let port = self.tables.ports.of(id);
         let outgoing = self.outgoing(interface.id);
-        port.is_none_or(|port| port.queue.room(interface.id) > 0)
+        let least = |port: &Port| match self.tables.next_is_long(interface) {
+            true => port.queue.least_room(interface.id, false),
+            false => 1,
+        };
+        port.is_none_or(|port| port.queue.room(interface.id) >= least(port))
             && outgoing.is_none_or(|outgoing| outgoing.room() > 0)
     }
 
@@ -295,8 +299,8 @@ impl Worker {
                         self.outbox.add(&self.shared, &pool.view, &from.policy, packet, merge);
                     }
                 }
-                // The packet's interface was removed while the packet waited.
-                _ => count!(self.shared, packet.interface, tx_drop_queue, 1),
+                // Its interface was removed while it waited.
+                _ => count!(self.shared, packet.interface, tx_drop_queue, packet.frames.into()),
             }
             pools.give_back(&self.shared, &packet);
         }
@@ -436,7 +440,7 @@ impl Worker {
                 let removed = self.tables.ports.remove(port);
                 let mut removed = removed.ok_or("no such port")?;
                 removed.queue.drain(|packet| {
-                    count!(self.shared, packet.interface, tx_drop_link, 1);
+                    count!(self.shared, packet.interface, tx_drop_link, packet.frames.into());
                     self.tables.pools.give_back(&self.shared, &packet);
                 });
             }
@@ -629,7 +633,7 @@ impl Worker {
         self.tables.remove_interfaces_of(&self.shared, pool);
         for port in self.tables.ports.iter_mut() {
             port.queue.remove_pool(pool, |packet| {
-                count!(self.shared, packet.interface, tx_drop_pool, 1);
+                count!(self.shared, packet.interface, tx_drop_pool, packet.frames.into());
             });
         }
         let is_own = self.tables.is_own(pool);
@@ -656,6 +660,11 @@ impl Worker {
             })
             .collect();
         stats.links = self.tables.link_statistics();
+        // All workers have the same counters.
+        if self.tables.worker == 0 {
+            stats.whole_packets = self.shared.whole_packets.load(Ordering::Relaxed);
+            stats.cut_packets = self.shared.cut_packets.load(Ordering::Relaxed);
+        }
         stats.inline = self.guests.stats();
         let now_ns = self.ns_at(Instant::now());
         let tunnels = &mut self.tables.tunnels;

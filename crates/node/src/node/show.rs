@@ -107,6 +107,8 @@ impl Node {
                 socket_calls: switch.socket_calls,
                 socket_frames: switch.socket_frames,
                 link_frames: switch.link_frames,
+                whole_packets: switch.whole_packets,
+                cut_packets: switch.cut_packets,
                 foreign_packets: switch.foreign_packets,
                 malformed_packets: switch.malformed_packets,
                 sleeps: switch.sleeps,

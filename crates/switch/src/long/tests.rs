@@ -144,7 +144,7 @@ proptest! {
             prop_assert!(from >= begin && from + bytes <= end);
             prop_assert_eq!(long.headers + bytes, usize::from(length));
             prop_assert!(long.headers <= MAX_HEADERS && long.frames() >= 2 && long.frames() <= 1365);
-            let offload = long.finish(&mut own[..long.headers]).unwrap();
+            let offload = long.finish(&mut own[..long.headers], 0).unwrap();
             let number = |at: usize| usize::from(u16::from_ne_bytes([offload[at], offload[at + 1]]));
             prop_assert_eq!(number(2), long.headers);
             prop_assert!(number(4) >= MIN_PAYLOAD && number(4) < bytes);

@@ -19,7 +19,11 @@ pub struct SwitchStats {
     pub socket_frames: u64,
     /// Frames that passed links.
     pub link_frames: u64,
-    /// The number of times that the switch slept.
+    /// Super-packets that left uncut, by sockets and over links.
+    pub whole_packets: u64,
+    /// Super-packets that were cut into segments.
+    pub cut_packets: u64,
+    /// Times it slept.
     pub sleeps: u64,
     /// Each port.
     pub ports: Vec<PortStats>,
