@@ -73,9 +73,11 @@ impl World {
         Change { before, after }
     }
 
-    /// Notes a step that was carried out, completely or half-way.
+    /// Notes a step that was carried out, completely or half-way. An object whose removal has failed
+    /// keeps its record. Hosts and slow paths lose theirs before they change.
     pub(crate) fn note(&mut self, change: Change, half: bool) {
-        self.note_first(&change);
+        let is_first = |one: &Noted| matches!(one, Noted::Hosts | Noted::SlowPath(_));
+        self.notes.retain(|one| !change.before.contains(one) || half && !is_first(one));
         if !half {
             self.notes.extend(change.after);
         }
