@@ -91,7 +91,7 @@ impl Node {
         self
     }
 
-    /// Runs `europa` for this node, and ignores its result.
+    /// Runs `europa` for this node; the command may fail.
     #[allow(clippy::missing_panics_doc, reason = "stands at the type")]
     pub fn attempt(&self, arguments: &[&str]) -> Output {
         self.start(arguments).wait(Duration::from_secs(90) * patience()).expect("europa ends")
@@ -221,8 +221,8 @@ impl Node {
             entry.file_name().to_str()?.strip_suffix(".json")?.rsplit('.').next()?.parse().ok()
         };
         found.extend(records.filter_map(of_record).filter(|pid| !line(*pid).is_empty()));
-        // A child mostly has a higher number than its parent, but numbers wrap: repeat until none
-        // is new.
+        // A child usually has a higher number than its parent, but numbers wrap: repeat until no
+        // new child is found.
         loop {
             let new = |pid: &&u32| {
                 !found.contains(pid) && parent(**pid).is_some_and(|parent| found.contains(&parent))

@@ -2,10 +2,9 @@
 //! and on a real node.
 //!
 //! A conductor gets a record before and after each effect of the real node, and provokes a fault at
-//! one of them. The faults: the node has no descriptor left or its disk is full, the node or the
-//! switch is killed, a process stands still. The simulated machine then gets the fault that the
-//! conductor saw. `EUROPA_CONTRACT` is the number of sequences; without it there are as many as fit
-//! in 25 s.
+//! one of them. The faults: the node has no free descriptor or its disk is full, the node or the
+//! switch is killed, or a process is stopped. The simulated machine then gets the same fault.
+//! `EUROPA_CONTRACT` is the number of sequences; without it, the test runs as many as fit in 25 s.
 
 mod conductor;
 mod contract_table;

@@ -1,5 +1,5 @@
-//! Ten thousand queues behind a real port: a program sorts the packets of a link into them, one
-//! after the other, and every queue gets its share.
+//! Ten thousand queues of a real port: a program distributes the packets of a link to them in turn,
+//! and every queue gets its share.
 
 use std::fmt::Write as _;
 use std::fs;

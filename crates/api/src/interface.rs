@@ -151,6 +151,13 @@ pub struct Match {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<u16>>")]
     pub udp: Vec<At<u16>>,
+    /// Packets to the port's Ethernet address and one of these TCP ports.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<u16>>")]
+    pub tcp: Vec<At<u16>>,
+    /// ICMP and ICMPv6 packets to the port's Ethernet address, except neighbour discovery.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub icmp: Option<At<bool>>,
     /// The packets of a VXLAN tunnel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vxlan: Option<At<Vxlan>>,
@@ -194,6 +201,10 @@ pub enum Selector<'a> {
     Prefix(&'a [At<IpNet>]),
     /// Packets to the port's address and one of these UDP destination ports.
     Udp(&'a [At<u16>]),
+    /// Packets to the port's address and one of these TCP destination ports.
+    Tcp(&'a [At<u16>]),
+    /// Packets of ICMP and ICMPv6 to the port's address.
+    Icmp,
     /// The packets of the tunnel.
     Vxlan(&'a Vxlan),
     /// Packets to the port's address with one of these labels.
@@ -211,6 +222,10 @@ impl Match {
             Selector::Prefix(&self.prefix)
         } else if !self.udp.is_empty() {
             Selector::Udp(&self.udp)
+        } else if !self.tcp.is_empty() {
+            Selector::Tcp(&self.tcp)
+        } else if self.icmp.is_some_and(|icmp| icmp.value) {
+            Selector::Icmp
         } else if let Some(vxlan) = &self.vxlan {
             Selector::Vxlan(vxlan)
         } else if !self.mpls.is_empty() {
@@ -233,7 +248,7 @@ fn bound(fields: &mut Fields<'_, '_>) -> Vec<At<IpNet>> {
     fields.list("bind")
 }
 
-const KINDS: [&str; 6] = ["mac", "prefix", "udp", "vxlan", "mpls", "all"];
+const KINDS: [&str; 8] = ["mac", "prefix", "udp", "tcp", "icmp", "vxlan", "mpls", "all"];
 
 impl Decode for Match {
     fn decode(node: &Node, context: &mut Context) -> Option<Match> {
@@ -244,6 +259,8 @@ impl Decode for Match {
             mac: fields.optional("mac"),
             prefix: fields.list("prefix"),
             udp: fields.list("udp"),
+            tcp: fields.list("tcp"),
+            icmp: fields.optional("icmp"),
             vxlan: fields.optional("vxlan"),
             mpls: fields.list("mpls"),
             all: fields.optional("all"),
@@ -257,7 +274,7 @@ impl Decode for Match {
                 .help("add `vlan`; an interface with `all: true` alone may send any tag");
             fields.context.report(problem);
         }
-        for list in ["prefix", "udp", "mpls"] {
+        for list in ["prefix", "udp", "tcp", "mpls"] {
             if let Some((key, Node { value: Value::List(items), .. })) = fields.take(list)
                 && items.is_empty()
             {

@@ -40,8 +40,12 @@ pub struct Router {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inline: Option<At<Inline>>,
     /// The router's interfaces by name, in the order in which a program finds them in the pool.
+    /// A router with a slow path alone has none.
+    #[schemars(with = "Option<Interfaces>")]
     pub interfaces: Interfaces,
-    /// The program that handles the router's packets.
+    /// The program that handles the router's packets. A router with a slow path alone has none.
+    #[serde(skip_serializing_if = "is_absent")]
+    #[schemars(with = "Option<FastPath>")]
     pub fast_path: At<FastPath>,
     /// The router's own Linux, where routing protocols and other programs run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,6 +70,11 @@ pub struct Router {
 /// Interfaces in the order of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Interfaces(pub Vec<(At<InterfaceName>, At<Interface>)>);
+
+/// Whether a router has no fast path.
+fn is_absent(fast_path: &At<FastPath>) -> bool {
+    fast_path.is_absent()
+}
 
 /// Where a fast path runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -137,6 +146,9 @@ pub enum SlotBytes {
     Large,
 }
 
+/// Slots of the pool of a router without interfaces: the fewest.
+const LEAST_SLOTS: u32 = 64;
+
 impl Pool {
     /// Default number of slots of a pool.
     pub const DEFAULT_SLOTS: u32 = 8192;
@@ -200,13 +212,29 @@ impl Decode for Router {
         let slice = fields.required("slice");
         let node = fields.optional("node");
         let takeover = fields.optional("takeover");
-        let run = fields.optional("run").unwrap_or_default();
+        let mut run = fields.optional("run").unwrap_or_default();
         let inline = fields.optional("inline");
-        let interfaces = fields.required("interfaces");
-        let fast_path = fields.required("fast_path");
+        // Programs with ports of the machine need neither interfaces nor a fast path.
+        let is_empty = |node: &Node| matches!(&node.value, Value::Map(all) if all.is_empty());
+        let alone = fields.take("slow_path").is_some()
+            && fields.take("fast_path").is_none()
+            && fields.take("interfaces").is_none_or(|(_, value)| is_empty(value));
+        let (interfaces, fast_path);
+        if alone {
+            // The switch runs its empty graph, so it has no process.
+            run = Run::Inline;
+            interfaces = Some(Interfaces::default());
+            fast_path = Some(At { value: FastPath::default(), place: fields.place() });
+        } else {
+            interfaces = fields.required("interfaces");
+            fast_path = fields.required("fast_path");
+        }
         let slow_path: Option<At<SlowPath>> = fields.optional("slow_path");
         let grants = fields.list("grants");
-        let pool = fields.optional("pool").unwrap_or_default();
+        let mut pool: Pool = fields.optional("pool").unwrap_or_default();
+        if alone {
+            pool.slots.value = LEAST_SLOTS;
+        }
         let poll = fields.optional("poll").unwrap_or_default();
         let cpu = fields.list("cpu");
         fields.close();

@@ -36,6 +36,7 @@
 //! | `signallers` | a process for each slice that signals flows                    |
 //! | `slices`   | what slices reserve of CPU and memory                            |
 //! | `slow_path`| routers' own Linux: made, followed, and its programs kept running |
+//! | `machine_ports` | ports of the machine that slices reserve                     |
 //! | `uplinks`  | devices and rules by which slow paths reach the outside          |
 //! | `wires`    | links of kernel routers: devices made and taken away             |
 //! | `kept`     | what is written down for the next node, which adopts what runs   |
@@ -66,6 +67,7 @@ mod kernel;
 mod leftovers;
 mod link_tunnels;
 pub mod logs;
+mod machine_ports;
 mod meters;
 mod node;
 mod objects;

@@ -1,9 +1,9 @@
-//! The kernel's routes of one family, and the part that the fast path has.
+//! The kernel's routes of one family, and the entries that the fast path has of them.
 //!
-//! Each prefix is sent once a batch, even if it changed several times. Several routes to one prefix
-//! are ranked as the kernel does: table `local`, `main`, `default`; then metric. The kernel
-//! searches one table after the other, so a shorter prefix of an earlier table hides a longer one
-//! of a later table: Linux gets packets to such a prefix.
+//! Each prefix is sent once in a batch, even if it changed several times. Several routes to one
+//! prefix are ranked as in the kernel: first by table (`local`, `main`, `default`), then by metric.
+//! The kernel searches one table after the other, so a shorter prefix of an earlier table hides a
+//! longer one of a later table: packets to such a prefix go to Linux.
 
 mod candidate;
 mod meaning;
@@ -28,18 +28,18 @@ const TABLE_LOCAL: u32 = 255;
 pub(crate) struct Outputs {
     pub(crate) host: usize,
     pub(crate) discard: usize,
-    /// Also to Linux, which answers senders with an error.
+    /// Another output to Linux, which answers senders with an error.
     pub(crate) errors: usize,
 }
 
 #[derive(Debug, Default)]
 struct Entry {
     candidates: Vec<Candidate>,
-    /// Number of the text that the fast path has.
+    /// The number of the text that the fast path has.
     told: Option<u32>,
     dirty: bool,
-    /// A route was added that exists already: a list had it before its message arrived, or it is
-    /// another one with the same next hops.
+    /// A route was added that already exists: either a list contained it before its message
+    /// arrived, or it is another route with the same next hops.
     is_doubtful: bool,
     /// Packets go to Linux because it puts a header in front.
     is_encapsulated: bool,
@@ -56,14 +56,14 @@ pub(crate) struct Fib<A> {
     outputs: Outputs,
     host: u32,
     errors: u32,
-    /// Prefixes that are the host's where no route is.
+    /// Prefixes that go to the host if they have no route.
     base: Vec<(A, u8)>,
     /// Prefixes with a special meaning on every link, which are never sent.
     hidden: Vec<(A, u8)>,
     /// Prefixes of more than one address in table `local`, which hide longer ones of the other
     /// tables.
     wide: HashSet<(A, u8)>,
-    /// Prefixes in table `default`, which shorter ones of the other tables hide.
+    /// Prefixes in table `default`; shorter prefixes of the other tables hide them.
     last: HashSet<(A, u8)>,
     aliases: Aliases,
     /// Prefixes whose packets Linux puts a header in front of.
@@ -76,7 +76,8 @@ fn covers<A: Address>(outer: (A, u8), inner: (A, u8)) -> bool {
 }
 
 impl<A: Address> Fib<A> {
-    /// No routes: the host gets all packets, and also those to `base` unless a route covers them.
+    /// A table without routes: the host gets all packets, including those to `base` unless a route
+    /// covers them.
     pub(crate) fn new(outputs: Outputs, base: Vec<(A, u8)>, hidden: Vec<(A, u8)>) -> Fib<A> {
         let mut texts = Interner::default();
         let host = texts.number(format!("- {}", outputs.host));
@@ -131,7 +132,7 @@ impl<A: Address> Fib<A> {
         &mut self.aliases
     }
 
-    /// Notes that the answer for a prefix may have changed.
+    /// Notes that the entry for a prefix may have changed.
     fn mark(&mut self, prefix: (A, u8)) {
         self.mark_one(prefix);
         let candidates = self.routes.get(&prefix).map_or(&[][..], |entry| &entry.candidates);
@@ -201,7 +202,8 @@ impl<A: Address> Fib<A> {
         self.mark(prefix);
     }
 
-    /// Removes a route. False if it was unknown, or may exist twice: only a list can show the rest.
+    /// Removes a route. Returns false if the route was unknown, or may exist twice: then only a new
+    /// list can show the remaining routes.
     pub(crate) fn remove(&mut self, route: Route<A>) -> bool {
         let gone = route.way.clone();
         let Some((prefix, old)) = self.candidate(route) else { return true };
@@ -214,7 +216,7 @@ impl<A: Address> Fib<A> {
             self.mark(prefix);
             return is_known;
         }
-        // IPv6: some next hops of several, or all in another order.
+        // IPv6: some of several next hops, or all of them in another order.
         let Way::Hops(gone) = gone else { return false };
         let key = |hop: &Hop<A>| (hop.gateway, hop.device);
         for (index, candidate) in entry.candidates.iter_mut().enumerate() {
@@ -270,7 +272,7 @@ impl<A: Address> Fib<A> {
         }
     }
 
-    /// Computes the next hops of every route again; prefixes whose answer changes are sent.
+    /// Computes the next hops of every route again; prefixes whose entry changes are sent.
     pub(crate) fn reconsider(&mut self, links: &Links, objects: &HashMap<u32, Object>) {
         let old = std::mem::take(&mut self.meanings);
         self.learn_ways(links, objects);
@@ -315,7 +317,7 @@ impl<A: Address> Fib<A> {
         }
     }
 
-    /// Adds up to `most` changes to `to`, a line each. Returns how many.
+    /// Adds up to `most` changes to `to`, one in each line. Returns their number.
     pub(crate) fn tell(
         &mut self,
         most: usize,

@@ -53,7 +53,7 @@ pub enum Error {
     /// Another interface has the match.
     #[error("{0} is taken by another interface")]
     Taken(String),
-    /// A pool that cannot be.
+    /// An impossible pool.
     #[error(transparent)]
     Pool(#[from] europa_pool::ViewError),
     /// The pins belong to a version of Europa with other tables.
@@ -176,10 +176,7 @@ impl Substrate {
             tracing::warn!(target: "libbpf", "{}", text.trim_end());
         })));
         fs::create_dir_all(directory).doing(format!("making {}", directory.display()))?;
-        if !is_bpffs(directory) {
-            mount(Some("bpf"), directory, Some("bpf"), MsFlags::empty(), Some("mode=0700"))
-                .doing(format!("mounting a BPF file system on {}", directory.display()))?;
-        }
+        mount_bpffs(directory)?;
         let counter_rows = num_possible_cpus().doing("counting CPUs")? as u32 + 1;
         make_maps(directory, counter_rows)?;
         let mut maps = HashMap::new();
@@ -217,15 +214,8 @@ impl Substrate {
                 // bpffs has read-only entries of its own, which are removed with the mount.
                 let _ = fs::remove_file(entry.path());
             }
-            umount2(directory, MntFlags::MNT_DETACH)
-                .doing(format!("unmounting {}", directory.display()))?;
         }
-        match fs::remove_dir(directory) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(error).doing(format!("removing {}", directory.display()))
-            }
-            _ => Ok(()),
-        }
+        unmount_bpffs(directory)
     }
 
     /// The folder of the pins.
@@ -384,13 +374,38 @@ fn sum_counters(table: &Table<layout::Counters>, rows: u32, interface: u32) -> l
         sum.tx_elsewhere += c.tx_elsewhere;
         sum.tx_drop_line += c.tx_drop_line;
         sum.tx_drop_switch += c.tx_drop_switch;
+        sum.rx_drop_passed += c.rx_drop_passed;
+        sum.rx_drop_time += c.rx_drop_time;
     }
     sum
 }
 
-fn is_bpffs(path: &Path) -> bool {
+pub(crate) fn is_bpffs(path: &Path) -> bool {
     nix::sys::statfs::statfs(path)
         .is_ok_and(|s| s.filesystem_type() == nix::sys::statfs::BPF_FS_MAGIC)
+}
+
+/// Has a BPF file system on a folder.
+pub(crate) fn mount_bpffs(directory: &Path) -> Result<(), Error> {
+    if is_bpffs(directory) {
+        return Ok(());
+    }
+    mount(Some("bpf"), directory, Some("bpf"), MsFlags::empty(), Some("mode=0700"))
+        .doing(format!("mounting a BPF file system on {}", directory.display()))
+}
+
+/// Removes a folder with the BPF file system on it, if there is one.
+pub(crate) fn unmount_bpffs(directory: &Path) -> Result<(), Error> {
+    if is_bpffs(directory) {
+        umount2(directory, MntFlags::MNT_DETACH)
+            .doing(format!("unmounting {}", directory.display()))?;
+    }
+    match fs::remove_dir(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).doing(format!("removing {}", directory.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Makes and pins the maps, or checks that the pinned maps are equal. This loads no program: the
@@ -546,7 +561,7 @@ pub(crate) fn is_taken(ifindex: u32) -> bool {
 }
 
 /// The name of an eBPF program.
-fn name_of(number: u32) -> Option<String> {
+pub(crate) fn name_of(number: u32) -> Option<String> {
     // SAFETY: no memory is passed; a returned descriptor has no other owner.
     let program = unsafe {
         let program = libbpf_sys::bpf_prog_get_fd_by_id(number);

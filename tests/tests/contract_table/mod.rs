@@ -6,8 +6,8 @@ use std::fmt;
 use europa_control::witness::{Effect, Ending, Record};
 use europa_simulate::{EFFECTS, FAULTS, Fault, knows};
 
-/// Effects and their faults, with counts of the real and of the simulated machine. An effect that
-/// went well has no fault.
+/// Effects and their faults, with counts for the real and for the simulated machine. `None` is an
+/// effect without a fault.
 #[derive(Default)]
 pub(crate) struct Table(BTreeMap<(Effect, Option<Fault>), [u64; 2]>);
 

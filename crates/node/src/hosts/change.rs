@@ -1,4 +1,4 @@
-//! Commands of hosts that change, and those that have ended.
+//! Changes hosts' commands, and handles commands that have ended.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ use crate::events::Events;
 use crate::kept::Kept;
 use crate::{Instance, NodeError};
 
-/// As many of the last lines of a host's commands are shown.
+/// The number of last lines of a host's commands that are shown.
 const LAST_LINES: usize = 3;
 
 /// Hosts that a thread has made.
@@ -117,7 +117,7 @@ impl Hosts {
     }
 }
 
-/// Hosts whose commands change, with their places among those that are made.
+/// Hosts whose commands change, with their positions among the existing hosts.
 fn other_commands<'h>(made: &[Host], wanted: &'h [Host]) -> Vec<(usize, &'h Host)> {
     let places = made.iter().enumerate();
     let places: HashMap<&str, (usize, &Host)> =

@@ -16,13 +16,13 @@ fn a_message_that_is_older_than_a_list_adds_nothing_twice() {
     fib.add(route(), Placement::Front);
     assert!(!fib.remove(route()), "a list is to tell whether another one is left");
     assert_eq!(fib.len(), 0);
-    // The mirror trusts a route that was announced once.
+    // The mirror assumes that a route that was announced once exists once.
     fib.add(route(), Placement::Front);
     assert!(fib.remove(route()));
     assert_eq!(fib.len(), 0);
 }
 
-/// Every pending change, a line each.
+/// Every pending change, one in each line.
 fn told(fib: &mut Fib<u32>, links: &Links) -> String {
     let mut text = String::new();
     fib.tell(100, links, &HashMap::new(), &mut text);
