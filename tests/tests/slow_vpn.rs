@@ -206,15 +206,13 @@ fn edge(name: &'static str, n: u8, other: u8) -> Router {
 
 /// The router between the two edges: it knows labels only.
 fn middle() -> Router {
-    let zebra = "hostname p\nmpls lsp 300 10.102.0.3 implicit-null\n\
-                 mpls lsp 100 10.101.0.1 implicit-null\n";
     Router {
         name: "p",
         interfaces: vec![
             "c1: {link: c1, addresses: [10.101.0.9/24]}".into(),
             "c3: {link: c3, addresses: [10.102.0.9/24]}".into(),
         ],
-        daemons: vec![("zebra", zebra.into())],
+        daemons: vec![("zebra", "hostname p\n".into())],
     }
 }
 
@@ -232,17 +230,20 @@ fn an_l3vpn_joins_vrfs_over_labels() {
         for core in cores {
             inside.sysctl(&format!("net.mpls.conf.{core}.input"), "1").expect("labels come in");
         }
-        // The way to the other edge. staticd would refuse it: zebra tells it too late about labels.
-        let way = match name {
-            "pe1" => "10.255.0.3/32 encap mpls 300 via 10.101.0.9",
-            "pe3" => "10.255.0.1/32 encap mpls 100 via 10.102.0.9",
-            _ => return,
+        // Paths of labels between the edges. FRR's static ones are lost if it reads its files before
+        // it knows interfaces and labels.
+        let red =
+            "ip link add red type vrf table 100; ip link set red up; ip link set lan master red";
+        let (before, paths) = match name {
+            "pe1" => (red, "ip route add 10.255.0.3/32 encap mpls 300 via 10.101.0.9"),
+            "pe3" => (red, "ip route add 10.255.0.1/32 encap mpls 100 via 10.102.0.9"),
+            _ => (
+                "ip -M route add 300 via inet 10.102.0.3",
+                "ip -M route add 100 via inet 10.101.0.1",
+            ),
         };
-        let lines = format!(
-            "ip link add red type vrf table 100; ip link set red up; ip link set lan master red; \
-             ip route add {way}"
-        );
-        shell(inside, &lines);
+        shell(inside, before);
+        shell(inside, paths);
     });
     reach(&node.host("h1"), "10.3.0.2", CONVERGES * patience());
     let [pe1, p] = ["s/pe1", "s/p"].map(|router| linux(&node, router));
