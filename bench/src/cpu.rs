@@ -29,7 +29,7 @@ struct Core {
 /// Busy time of each core between two samples.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Busy {
-    /// Time that the hypervisor took away, over all cores.
+    /// Elapsed time.
     pub(crate) elapsed: Duration,
     /// Per core, busy nanoseconds.
     pub(crate) cores_ns: Vec<f64>,

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A hostile data plane, built against the SDK as any tenant could: tests/tests/hostile_program.rs
- * starts it as a router's `program:`, with the name of its attack. It has what the sandbox lets a
- * program of the user's have: a C library, files to read, threads, and the pool.
- *
- * It says "begun" once it has begun, "made N" after that many attempts that came to nothing, and
- * "BREACH" with what succeeded that must not.
- */
+/* A hostile data plane, built with the SDK as any tenant could: tests/tests/hostile_program.rs
+ * starts it as a router's `program:`, with the name of its attack. The sandbox gives it the same as
+ * every user's program: a C library, files to read, threads, and the pool. It prints "begun" when
+ * it has begun, "made N" after N attempts without success, and "BREACH" with the name of an attempt
+ * that succeeded. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -39,7 +36,7 @@ static void breach(const char *what)
 	printf("BREACH %s\n", what);
 }
 
-/* The word behind a ring, counted from the start of the pool. */
+/* The word after a ring, counted from the start of the pool. */
 static uint64_t behind(const struct europa_ring *ring)
 {
 	return (uint64_t)(ring->words - (_Atomic uint64_t *)pool.memory) + ring->mask + 1;
@@ -51,14 +48,15 @@ static void ring(void)
 	(void)!write(pool.doorbell, "", 1);
 }
 
-/* Anything anywhere in the pool: slots, rings, header, interface rows; and the waker's page. */
+/* Writes anything anywhere in the pool: slots, rings, header, interface rows; also into the waker's
+ * page. */
 static void scribble(uint64_t *seed)
 {
 	_Atomic uint64_t *memory = (_Atomic uint64_t *)pool.memory;
 	uint64_t slots = (uint64_t)pool.slots * pool.slot_bytes / 8;
 
 	for (int i = 0; i < 4096; i++) {
-		/* Rings and header are a small part of it: half of the time there. */
+		/* Rings and header are a small part of the pool: half of the writes go there. */
 		uint64_t at = i & 1 ? slots + next(seed) % (words - slots) : next(seed) % words;
 
 		atomic_store_explicit(&memory[at], next(seed), memory_order_relaxed);
@@ -119,7 +117,7 @@ static void *spin(void *seed)
 	return NULL;
 }
 
-/* As many threads as there may be, all of them busy. */
+/* Starts as many threads as possible, all of them busy. */
 static void threads(uint64_t *seed)
 {
 	pthread_t thread;
@@ -158,7 +156,7 @@ static void refused(void)
 		breach("a file removed");
 }
 
-/* Every descriptor used for what it is not meant for, then closed. */
+/* Uses every descriptor for purposes for which it is not meant, then closes it. */
 static void descriptors(uint64_t *seed)
 {
 	uint64_t noise[512];
@@ -176,7 +174,7 @@ static void descriptors(uint64_t *seed)
 				noise[i] = next(seed);
 			ioctl(fd, FIONBIO, &off);
 			fcntl(fd, F_SETFL, (int)(next(seed) & (O_NONBLOCK | O_APPEND)));
-			/* A control socket among them would have the node read this. */
+			/* If one of these were a control socket, the node would read this. */
 			sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 			if (fd > 2)
 				ftruncate(fd, 0);
@@ -199,7 +197,7 @@ static void descriptors(uint64_t *seed)
 	}
 }
 
-/* System calls that end the calling process. Returns only if one was answered. */
+/* Makes system calls that end the calling process. Returns only if one of them returned. */
 static void forbidden(const char *which)
 {
 	long number = strtol(which, NULL, 10);
@@ -267,7 +265,7 @@ int main(int count, char **arguments)
 		if (!strcmp(what, "log"))
 			for (int i = 0; i < 1000; i++)
 				printf("%0999d\n", 0);
-		/* 1, 2, 4 and so on, so that the log stays short. */
+		/* Prints after 1, 2, 4 and so on attempts, so that the log stays short. */
 		made++;
 		if (!(made & (made - 1)))
 			printf("made %llu\n", (unsigned long long)made);

@@ -30,7 +30,7 @@ fn kernel_has(feature: &str) -> bool {
         "ESP" => "ip xfrm state add src 10.0.0.1 dst 10.0.0.2 proto esp spi 1 mode tunnel \
                   enc 'ecb(cipher_null)' '' auth 'digest_null' ''"
             .to_owned(),
-        // The kernel loads this module for nothing that `ip` does.
+        // No command of `ip` makes the kernel load this module.
         "MPLS" => "modprobe -q -a mpls_router mpls_iptunnel; test -d /proc/sys/net/mpls".to_owned(),
         qdisc => format!("ip link set lo up; tc qdisc add dev lo root {qdisc}"),
     };

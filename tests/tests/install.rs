@@ -1,4 +1,5 @@
-//! `make install`, `make uninstall`, the manual pages, and what the systemd unit relies on.
+//! Tests `make install`, `make uninstall`, the manual pages, and the requirements of the systemd
+//! unit.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use europa_tests::{Namespace, Node, europa, skip_without, skipped};
 use line::{B, Line};
 
-/// Passes frames between two devices, counts them, closes a UDP port; a map changes it.
+/// Passes frames between two devices, counts them, and drops packets to a UDP port that a map
+/// contains.
 const FORWARD: &str = r#"
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -59,8 +60,8 @@ int forward(struct xdp_md *ctx)
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 "#;
 
-/// Gives frames for its own address new Ethernet addresses and sends them by the other device. The
-/// map `mode` selects further attempts.
+/// Gives frames for the router's own address new Ethernet addresses and sends them by the other
+/// device. The map `mode` selects other attempts.
 const RELAY: &str = r#"
 #include <linux/bpf.h>
 #include <linux/if_ether.h>

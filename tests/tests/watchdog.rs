@@ -1,4 +1,5 @@
-//! The node's loop serves requests between two turns: no turn takes long, however many objects there are.
+//! Tests that the node's loop serves requests between two turns: no turn takes long, whatever the
+//! number of objects.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;

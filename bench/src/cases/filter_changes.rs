@@ -37,7 +37,7 @@ enum Changes {
     NoRules,
     /// The rules do not change.
     None,
-    /// This many changes a second.
+    /// This number of changes a second.
     Paced,
     /// As many changes as possible.
     Most,

@@ -101,7 +101,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// With one more flow.
+    /// The sums with one more flow.
     #[must_use]
     pub fn with(self, flow: &Flow, need: &Need) -> Self {
         Self {
@@ -111,7 +111,7 @@ impl Shared {
         }
     }
 
-    /// Without one of them.
+    /// The sums without one of the flows.
     #[must_use]
     pub fn without(self, flow: &Flow, need: &Need) -> Self {
         Self {

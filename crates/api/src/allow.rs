@@ -52,7 +52,7 @@ pub enum Allow {
     Poll,
     /// Documents of `kind: port`, and ports that the slice's reservation does not name.
     Port,
-    /// `program` of fast paths.
+    /// `program` of fast paths, and of user parts of XDP programs.
     Program,
     /// `programs` of the slice itself.
     Programs,
@@ -153,6 +153,7 @@ fn leads_out(path: &Option<At<String>>) -> Option<Place> {
 pub(crate) fn of_router(router: &Router, reservation: Option<&Reservation>) -> Named {
     let fast_path = &router.fast_path.value;
     let object = fast_path.xdp.as_ref().and_then(|xdp| Some(xdp.value.file()?.1.clone()));
+    let user = fast_path.xdp.as_ref().and_then(|xdp| xdp.value.user.as_ref());
     let name = router.name.place;
     let single = [
         (Allow::Grants, router.grants.first().map(|grant| grant.place)),
@@ -160,6 +161,7 @@ pub(crate) fn of_router(router: &Router, reservation: Option<&Reservation>) -> N
         (Allow::Elements, fast_path.elements.as_ref().map(|elements| elements.place)),
         (Allow::Object, leads_out(&object)),
         (Allow::Program, fast_path.program.first().map(|program| program.place)),
+        (Allow::Program, user.map(|user| user.place)),
         (Allow::Cpu, router.cpu.first().map(|cpu| cpu.place)),
         (Allow::Poll, (router.poll == Poll::Busy).then_some(name)),
         (Allow::Run, (router.run == Run::Inline && !fast_path.is_absent()).then_some(name)),

@@ -171,7 +171,7 @@ pub struct FieldChange {
 pub struct Event {
     /// The number of the former event plus one.
     pub sequence: u64,
-    /// When, as RFC 3339 has it.
+    /// The time, in the format of RFC 3339.
     pub time: String,
     /// The event reports a fault.
     pub warning: bool,
@@ -239,7 +239,7 @@ pub struct NodeInfo {
 pub struct Whoami {
     /// `root`, or the name of a user.
     pub name: String,
-    /// It has all rights.
+    /// Whether the caller has all rights.
     pub admin: bool,
     /// Its role on each slice.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -264,7 +264,7 @@ pub struct NewToken {
 pub struct TokenInfo {
     /// The token's identifier, which is needed to revoke it.
     pub id: String,
-    /// Whose it is.
+    /// The owner of the token.
     pub user: String,
     /// The time when the token was made, as RFC 3339 writes it.
     pub created: String,
@@ -350,9 +350,9 @@ pub struct FilterChanged {
 pub struct FilterList {
     /// Filters of documents, then filters with numbers.
     pub filters: Vec<FilterStatus>,
-    /// Entries that they take.
+    /// Entries that the slice uses.
     pub entries: u64,
-    /// Entries that they may take.
+    /// Entries that the slice may use.
     pub limit: u64,
 }
 
@@ -367,7 +367,7 @@ pub struct FilterStatus {
     pub number: Option<u32>,
     /// The rule.
     pub rule: Rule,
-    /// Entries that it takes.
+    /// Entries that the rule uses.
     pub entries: u64,
     /// Packets that it matched.
     pub packets: u64,
@@ -498,7 +498,7 @@ impl ProblemDetails {
         self
     }
 
-    /// A configuration that cannot be.
+    /// A configuration that is impossible.
     pub fn configuration(detail: impl Into<String>) -> ProblemDetails {
         ProblemDetails::new("configuration", "The configuration is not right", 422, detail)
     }
@@ -548,7 +548,7 @@ impl ProblemDetails {
         ProblemDetails::new("failed", "It was tried and failed", 500, detail)
     }
 
-    /// A request that makes no sense.
+    /// A request that is invalid.
     pub fn bad_request(detail: impl Into<String>) -> ProblemDetails {
         ProblemDetails::new("bad-request", "The request makes no sense", 400, detail)
     }

@@ -1,4 +1,5 @@
-//! Programs of Europa's own linker load, and behave in the kernel as in user mode.
+//! Tests that the kernel loads programs from Europa's own linker, and that they behave as in user
+//! mode.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Bytes of maps that a program may have.
+//! Tests the number of bytes that a program's maps may have.
 
 use europa_cage::MapKind;
 use europa_cage::kernel::Shape;

@@ -11,7 +11,7 @@ pub(crate) struct PortCount {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outputs {
     Range(u32, u32),
-    /// As many as inputs, plus this number.
+    /// As many outputs as inputs, plus this number.
     Equal(u32),
 }
 
@@ -76,7 +76,7 @@ impl Processing {
         }
     }
 
-    /// The other one.
+    /// The opposite processing.
     pub fn other(self) -> Processing {
         match self {
             Processing::Push => Processing::Pull,

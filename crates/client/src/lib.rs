@@ -112,7 +112,7 @@ pub struct Deadlines {
     pub silence: Duration,
     /// Time for the answer to a probe.
     pub probe: Duration,
-    /// Time for requests that read.
+    /// The time limit for requests that only read.
     pub reading: Duration,
     /// Time limit for requests that change state.
     pub changing: Duration,
@@ -139,10 +139,10 @@ pub struct Client {
     deadlines: Deadlines,
 }
 
-/// Where a node takes requests.
+/// The place at which a node accepts requests.
 #[derive(Clone, Debug)]
 enum Place {
-    /// At a socket of this machine.
+    /// A node at a socket of this machine.
     Socket(PathBuf),
     /// On another machine.
     Remote(Box<Remote>),

@@ -24,11 +24,11 @@ pub struct Wish {
     pub bundle: Bundle,
     /// Remove the objects that the texts do not name.
     pub prune: bool,
-    /// Remove these.
+    /// Objects to remove.
     pub delete: Vec<Key>,
     /// Nodes to cordon, each with the reason; `None` ends a cordon.
     pub cordon: BTreeMap<String, Option<String>>,
-    /// Move these.
+    /// Objects to move.
     pub moves: Vec<Move>,
     /// Nodes that get no new objects, in addition to cordoned nodes.
     pub closed: BTreeSet<String>,

@@ -98,7 +98,7 @@ impl<'w> Here<'w> {
         self.whole.places.get(key).is_some_and(|place| place.node == self.node)
     }
 
-    /// The end of a link that is here.
+    /// The end of a link on this node.
     fn end(&self, link: &str) -> Option<&Key> {
         self.ends.get(link)?.iter().map(|(owner, _)| owner).find(|owner| self.has(owner))
     }

@@ -31,7 +31,7 @@ pub enum Fate {
         /// Time from the commit until all nodes ran the change; `None` for a dry run.
         took: Option<Duration>,
     },
-    /// It stays, with the reason.
+    /// The object stays, for this reason.
     Stays(String),
 }
 

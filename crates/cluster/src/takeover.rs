@@ -27,7 +27,7 @@ pub struct Guard {
 /// The decision about nodes without a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// All nodes have a lease.
+    /// Nothing to do: all nodes have a lease.
     Rest,
     /// Nodes may still take a lease: check again after this time.
     Wait(Duration),

@@ -58,7 +58,7 @@ pub(crate) struct Job {
     pub(crate) open: Vec<PortId>,
     /// The state after the job, and the change to be stored.
     next: Option<(Accepted, Commit)>,
-    /// The state that is written down.
+    /// The state that is being stored.
     written: Option<Accepted>,
     committed: Option<Result<(), String>>,
 }
@@ -132,7 +132,7 @@ impl Job {
         Ok(())
     }
 
-    /// Runs until it has to wait.
+    /// Works until it must wait.
     pub(crate) fn turn(&mut self, machine: &mut impl Machine, now: Time) -> Progress {
         match self.phase {
             Phase::Checking => self.hear_checks(machine),
@@ -256,7 +256,7 @@ impl Job {
         machine.discard(Box::new(former));
     }
 
-    /// No other plan could be computed.
+    /// Handles that no other plan could be computed.
     pub(crate) fn unplanned(&mut self, why: &str) {
         self.phase = Phase::Steps;
         self.failure = Some(why.to_owned().into());
@@ -295,7 +295,7 @@ impl Job {
         self.until
     }
 
-    /// A router runs its configuration.
+    /// Notes that a router runs its configuration.
     pub(crate) fn ready(&mut self, router: &str) {
         self.awaited.remove(router);
     }

@@ -22,15 +22,15 @@ pub(crate) enum Purpose {
 
 /// The state of a job after a turn.
 pub(crate) enum Progress {
-    /// It can continue at once.
+    /// The job can continue at once.
     More,
-    /// It waits for an event.
+    /// The job waits for an event.
     Waits,
-    /// It needs another plan.
+    /// The job needs another plan.
     Again,
-    /// It has succeeded.
+    /// The job has succeeded.
     Done,
-    /// It has failed.
+    /// The job has failed.
     Failed(Box<ProblemDetails>),
 }
 

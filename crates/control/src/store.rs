@@ -49,9 +49,9 @@ pub struct StoredConfiguration {
 /// All documents.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
-    /// One more with each change.
+    /// A number that grows by one with each change.
     pub revision: u64,
-    /// In their order.
+    /// The documents in their order.
     pub documents: Vec<Stored>,
 }
 

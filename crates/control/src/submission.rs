@@ -17,7 +17,7 @@ pub struct Submission {
     pub at: String,
 }
 
-/// Why nothing was changed.
+/// The reason why nothing was changed.
 pub enum Refusal {
     /// Desired state has changed in the meantime: check again.
     Stale,

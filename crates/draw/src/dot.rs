@@ -1,4 +1,4 @@
-//! The same for Graphviz.
+//! Diagrams in the format of Graphviz.
 
 use crate::{Diagram, Kind};
 

@@ -1,15 +1,15 @@
 //! The table of the arguments that a class takes.
 
-/// Given by position or keyword; mandatory.
+/// The way in which an argument is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Given {
-    /// Given by position or keyword; mandatory.
+    /// By position or keyword; required.
     Mandatory,
-    /// Given by position or keyword; optional.
+    /// By position or keyword; optional.
     Positional,
-    /// By keyword; it may be left out.
+    /// By keyword; optional.
     Keyword,
-    /// By keyword; it must be there.
+    /// By keyword; required.
     MandatoryKeyword,
     /// All other arguments: each is one value.
     Rest,
@@ -22,7 +22,7 @@ pub struct Argument {
     pub name: &'static str,
     /// Other keywords for it.
     pub also: &'static [&'static str],
-    /// How it is given.
+    /// The way in which it is given.
     pub given: Given,
     /// The accepted values, phrased to follow "expected".
     pub wanted: &'static str,
@@ -111,7 +111,7 @@ impl Argument {
         Argument { ignored: true, ..self }
     }
 
-    /// How it is given, in words.
+    /// The way in which it is given, as text.
     pub const fn by(&self) -> &'static str {
         match self.given {
             Given::Mandatory | Given::Positional => "position or keyword",

@@ -35,7 +35,7 @@ pub enum ConfigError {
         /// The grant that would allow it.
         resource: String,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("{message}")]
     Other {
         /// Number of the element's argument, from 0, if the error is about one.

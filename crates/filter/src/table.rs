@@ -26,7 +26,7 @@ pub enum Error {
         /// The number.
         number: Number,
     },
-    /// All room is in use.
+    /// No room is free.
     #[error("no room: all {capacity} filters are in use")]
     Full {
         /// Most rules of the table.
@@ -246,12 +246,12 @@ impl<T: Copy, const N: usize> Table<T, N> {
         places.map(|place| &self.slots[*place as usize].0)
     }
 
-    /// How many rules there are.
+    /// The number of rules.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -112,7 +112,7 @@ pub enum Message {
     Relay(SocketAddr, Vec<u8>),
     /// Asks for figures.
     AskState,
-    /// Figures, as JSON.
+    /// Counters, as JSON.
     State(String),
 }
 

@@ -108,7 +108,7 @@ impl Table {
         self.count
     }
 
-    /// Whether there are none.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

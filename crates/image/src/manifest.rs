@@ -62,7 +62,7 @@ impl Config {
 /// A layer of an image.
 #[derive(Debug)]
 pub(crate) struct Layer {
-    /// The file with it.
+    /// The file that contains it.
     pub(crate) file: String,
     /// Digest of the file; Docker's archives have none.
     pub(crate) digest: Option<String>,

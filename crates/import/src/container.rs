@@ -1,4 +1,5 @@
-//! What a node says about its container: command, user, files of variables, names of other machines.
+//! The settings of a node for its container: command, user, files of variables, names of other
+//! machines.
 
 use std::fs;
 use std::net::IpAddr;

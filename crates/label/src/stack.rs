@@ -19,7 +19,7 @@ pub struct StackEntry {
     pub class: u8,
     /// Whether it is the last before the payload.
     pub is_bottom: bool,
-    /// Hops that are left.
+    /// The remaining hops (TTL).
     pub ttl: u8,
 }
 

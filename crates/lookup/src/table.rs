@@ -33,7 +33,7 @@ pub trait Arrays: Sized {
     /// The data that look-ups read.
     type Entries: Entries<Address = Self::Address>;
 
-    /// For no routes yet.
+    /// Makes a table without routes.
     fn new() -> Self;
 
     /// The data that look-ups read.

@@ -1,5 +1,5 @@
-//! Long work, in threads beside the loop. A step that needs the result is repeated when the result
-//! is there.
+//! Work that takes long runs in threads while the loop continues. A step that needs the result is
+//! repeated when the result exists.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -23,7 +23,7 @@ pub(crate) enum Work<T> {
     Done(Purpose, Result<T, NodeError>),
 }
 
-/// The purpose of work: the result for another purpose is of no use.
+/// The purpose of work: a result for another purpose is useless.
 #[derive(Clone, Debug)]
 pub(crate) struct Purpose {
     documents: Arc<Documents>,
@@ -54,8 +54,8 @@ impl<T> Work<T> {
         matches!(self, Work::UnderWay(_))
     }
 
-    /// The result for this purpose; none if it is yet to be done. A result for another purpose,
-    /// which a change that failed has left, goes to `discard`.
+    /// The result for this purpose; `None` if the work is not done yet. `discard` gets a result for
+    /// another purpose, which a failed change has left.
     pub(crate) fn result(
         &mut self,
         purpose: &Purpose,
@@ -77,7 +77,7 @@ impl<T> Work<T> {
         }
     }
 
-    /// Waits until no thread works any more. The result then comes to the loop.
+    /// Waits until no thread works any longer. The loop then gets the result.
     pub(crate) fn wait(&mut self) {
         if let Work::UnderWay(thread) = std::mem::take(self) {
             let _ = thread.join();
@@ -86,7 +86,8 @@ impl<T> Work<T> {
 }
 
 impl<T: Send + 'static> Work<T> {
-    /// Begins `work`; its step is taken again when it is done. `place`: where this is in the node.
+    /// Begins `work`; when it is done, its step is repeated. `place` returns where the node keeps
+    /// this work.
     pub(crate) fn begin(
         &mut self,
         context: &Context,
@@ -108,8 +109,8 @@ impl<T: Send + 'static> Work<T> {
 }
 
 impl Context {
-    /// Does `work` in a thread, and gives its result to `then` in the loop. The current change goes
-    /// on after that.
+    /// Runs `work` in a thread, and passes its result to `then` in the loop. After that, the
+    /// current change continues.
     pub(crate) fn beside<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -129,7 +130,7 @@ impl Context {
     }
 }
 
-/// A step waits for work beside the loop.
+/// The step waits for work in a thread.
 pub(crate) fn not_yet() -> Stop {
     Stop::NotNow(NodeError::Refused("what a step needs took too long".into()).into())
 }

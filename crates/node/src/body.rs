@@ -10,30 +10,30 @@ use nix::sys::signal::Signal;
 use crate::NodeError;
 use crate::switch::Switch;
 
-/// How records of routers inside the switch are called, before the number of their pool.
+/// The prefix of the records of routers inside the switch; the number of their pool follows.
 const INLINE: &str = "router.inline-";
 
 pub(crate) enum Body {
     /// A process.
     Process(Child),
-    /// Inside the switch, which drops it when its pool is removed.
+    /// The fast path runs inside the switch, which drops it when its pool is removed.
     Switch {
         /// Number of its pool.
         pool: u32,
-        /// The descriptors for it, once the switch has the router.
+        /// The descriptors for the switch; `None` when the switch has the router.
         equipment: Option<(OwnedFd, File)>,
-        /// Why it has ended.
+        /// The reason why it has ended.
         ended: Option<String>,
     },
 }
 
 impl Body {
-    /// A new one, not yet in the switch, with its end of a channel and its log.
+    /// A new router that is not in the switch yet, with its end of a channel and its log.
     pub(crate) fn inside(theirs: OwnedFd, log: File) -> Self {
         Self::Switch { pool: 0, equipment: Some((theirs, log)), ended: None }
     }
 
-    /// Lets the switch take over a router that runs there, on a pool that it serves.
+    /// Makes the switch run a router on a pool that the switch serves.
     pub(crate) fn enter(
         &mut self,
         switch: &mut Switch,
@@ -46,7 +46,7 @@ impl Body {
         switch.order(&Order::AddInline { pool: on }, &descriptors).map(drop)
     }
 
-    /// Notes the pool of one inside the switch.
+    /// Notes the pool of a router inside the switch.
     pub(crate) fn is_on(&mut self, on: u32) {
         if let Self::Switch { pool, .. } = self {
             *pool = on;
@@ -65,7 +65,7 @@ impl Body {
         }
     }
 
-    /// Whether a record is of a router inside a switch.
+    /// Whether a record belongs to a router inside a switch.
     pub(crate) fn is_record_of_one_inside(name: &str) -> bool {
         name.starts_with(INLINE)
     }
@@ -82,7 +82,7 @@ impl Body {
         self.pid().and_then(Identity::of)
     }
 
-    /// Writes its record: from now on it outlives the node.
+    /// Writes the process's record: from now on the process outlives the node.
     pub(crate) fn commit(&mut self) {
         if let Self::Process(child) = self {
             child.commit();
@@ -97,7 +97,7 @@ impl Body {
         }
     }
 
-    /// Ends it, if it is a process: a router inside the switch ends with its pool.
+    /// Ends the fast path, if it is a process: a router inside the switch ends with its pool.
     pub(crate) fn kill(&self) -> Result<(), NodeError> {
         match self {
             Self::Process(child) => Ok(child.kill(Signal::SIGKILL)?),
@@ -113,7 +113,7 @@ impl Body {
         }
     }
 
-    /// Handles the switch's report that it has ended, with the reason if known.
+    /// Handles the switch's report that the router has ended, with the reason if it is known.
     pub(crate) fn has_ended(&mut self, why: Option<String>) {
         if let Self::Switch { ended, .. } = self {
             let silent = "the switch has ended, and all routers inside it".to_owned();
@@ -121,7 +121,7 @@ impl Body {
         }
     }
 
-    /// Why it has ended, if it has.
+    /// The reason why it has ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<String> {
         match self {
             Self::Process(child) => Some(child.try_wait().ok()??.to_string()),

@@ -24,10 +24,10 @@ use crate::ports::Port;
 use crate::routers::Router;
 use crate::{Doing, Instance, NodeError, node};
 
-/// How often it is looked at whether taps are where they should be: a restart of a router
-/// that falls into the turning on of one could undo it.
+/// The interval at which the thread checks whether taps are where they should be: a restart of a
+/// router at the moment when a tap is turned on could undo it.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Time limit for a client's first question.
+/// The time limit for a client's first request.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The thread's state.
@@ -45,7 +45,7 @@ struct Known {
 /// The captures of a node.
 pub(crate) struct Captures {
     known: Arc<Mutex<Known>>,
-    /// The thread knows the former objects.
+    /// Whether the thread has outdated objects.
     is_old: bool,
 }
 
@@ -105,14 +105,15 @@ fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
 fn listen(listener: &OwnedFd, pins: &Path, known: &Arc<Mutex<Known>>) {
     loop {
         let Ok(raw) = accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC) else {
-            // There is no free descriptor: another thread may close one.
+            // No descriptor is free: another thread may close one.
             std::thread::sleep(LOOK_EVERY);
             continue;
         };
         // SAFETY: a new descriptor without another owner.
         #[allow(unsafe_code)]
         let socket = unsafe { OwnedFd::from_raw_fd(raw) };
-        // The socket's file is root's alone; a descriptor of it may have been handed on.
+        // Only root can open the socket's file, but another process may have got a descriptor of
+        // it.
         let by_root = getsockopt(&socket, sockopt::PeerCredentials).is_ok_and(|of| of.uid() == 0);
         if !by_root {
             continue;
@@ -120,7 +121,7 @@ fn listen(listener: &OwnedFd, pins: &Path, known: &Arc<Mutex<Known>>) {
         let (pins, known) = (pins.to_path_buf(), Arc::clone(known));
         let thread = std::thread::Builder::new().name("capture".into());
         let result = thread.spawn(move || {
-            // Ends with the connection, however that ends.
+            // The capture ends with the connection, whatever the reason.
             let _ = serve(Channel::new(socket), &pins, &known);
         });
         if let Err(error) = result {
@@ -154,7 +155,7 @@ fn serve(
     }
 }
 
-/// A capture that is ready or runs; turned off when dropped.
+/// A capture that is ready or runs; dropping it ends the capture.
 struct Capture<'a> {
     known: &'a Mutex<Known>,
     taps: Taps,
@@ -215,7 +216,7 @@ impl<'a> Capture<'a> {
         }
     }
 
-    /// Attaches the tap to its interfaces that are still the same.
+    /// Attaches the tap to those interfaces that are still the same.
     fn look(&self) {
         let scene = Arc::clone(lock(self.known).scene());
         let there = |one: &&Named| {
@@ -231,7 +232,7 @@ impl<'a> Capture<'a> {
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
         self.taps.end(self.number);
-        // The memory of its records is freed, except shared pages.
+        // Frees the memory of the capture's records, except shared pages.
         let bytes = MEMORY_BYTES as i64 / i64::from(MAX_TAPS);
         let hole = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
         let _ = fallocate(&self.memory, hole, bytes * i64::from(self.number), bytes);
@@ -269,7 +270,7 @@ impl Sketch {
         let written: HashMap<_, _> =
             documents.routers.iter().map(|document| (document.full_name(), document)).collect();
         let routers = routers.iter().map(|(plan, interfaces)| {
-            let document = written.get(&*plan.name).copied();
+            let document = written.get(plan.name.documented()).copied();
             let planned = plan.interfaces.iter().zip(interfaces);
             scene::Router {
                 name: plan.name.to_string(),
@@ -330,7 +331,7 @@ fn host_interface(
     }
 }
 
-/// Description of the packets that belong to an interface.
+/// A description of the packets that belong to an interface.
 fn matches(spec: &europa_substrate::InterfaceSpec) -> String {
     use europa_substrate::MatchKind;
     let vlan = match spec.matches.first() {

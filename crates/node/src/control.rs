@@ -1,7 +1,8 @@
-//! Access to the node's loop: work from other threads, done between two rounds.
+//! Access to the node's loop: other threads request work, which the loop does between two rounds.
 //!
-//! The loop alone owns the node's state. Other threads send closures; the loop runs them and
-//! answers. A closure must be short: long work becomes a job, whose reply is kept until it is done.
+//! Only the loop changes the node's state. Other threads send closures; the loop runs them and
+//! answers. A closure must be short: long work becomes a job, whose reply is kept until the job is
+//! done.
 
 use std::any::type_name;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,7 +20,7 @@ use crate::{Doing, NodeError};
 
 /// Work for the loop.
 pub(crate) struct Work {
-    /// The code that sends it.
+    /// The code that sends the work.
     pub(crate) name: &'static str,
     run: Box<dyn FnOnce(&mut Node) + Send>,
 }
@@ -29,7 +30,7 @@ impl Work {
         Self { name, run: Box::new(run) }
     }
 
-    /// Does it.
+    /// Does the work.
     pub(crate) fn run(self, node: &mut Node) {
         (self.run)(node);
     }
@@ -65,24 +66,24 @@ fn gone() -> ProblemDetails {
 }
 
 impl Control {
-    /// Has the loop run a closure without an answer.
+    /// Makes the loop run a closure that needs no answer.
     pub(crate) fn tell<W: FnOnce(&mut Node) + Send + 'static>(&self, work: W) {
         self.tell_as(type_name::<W>(), work);
     }
 
-    /// The same, under a name for the log.
+    /// The same, with a name for the log.
     pub(crate) fn tell_as(
         &self,
         name: &'static str,
         work: impl FnOnce(&mut Node) + Send + 'static,
     ) {
-        // A loop that has ended does nothing any more.
+        // If the loop has ended, nothing happens.
         let _ = self.send(Work::new(name, work));
     }
 
     fn send(&self, work: Work) -> Result<(), ProblemDetails> {
         self.work.send(work).map_err(|_| gone())?;
-        // A counter that is full wakes as well.
+        // A full counter wakes the loop as well.
         let _ = write(&*self.wake, &1u64.to_ne_bytes());
         Ok(())
     }
@@ -100,7 +101,7 @@ impl Control {
         answer.await.map_err(|_| gone())
     }
 
-    /// Makes the loop answer a question of a thread, which waits for `time` at most.
+    /// Makes the loop answer a question of a thread, which waits for at most `time`.
     pub(crate) fn wait<T: Send + 'static, Q: FnOnce(&mut Node) -> T + Send + 'static>(
         &self,
         time: Duration,
@@ -114,7 +115,7 @@ impl Control {
         answer.recv_timeout(time).map_err(|_| gone())
     }
 
-    /// Has the loop begin something that is answered when it is done.
+    /// Makes the loop begin an operation whose answer follows when it is done.
     pub(crate) async fn ask_later<T, Q>(&self, question: Q) -> Result<T, ProblemDetails>
     where
         T: Send + 'static,
@@ -127,18 +128,18 @@ impl Control {
 }
 
 impl Inbox {
-    /// The work that has come is about to be taken.
+    /// Clears the wake-up before the received work is taken.
     pub(crate) fn open(&self) {
-        // Not blocking: it is an eventfd opened so.
+        // This does not block: the eventfd is non-blocking.
         let _ = read(&*self.wake, &mut [0; 8]);
     }
 
-    /// The next work that has come.
+    /// The next work that has arrived.
     pub(crate) fn next(&self) -> Option<Work> {
         self.work.try_recv().ok()
     }
 
-    /// Some work is left for the next turn, which follows at once.
+    /// Notes that work remains for the next turn, which follows at once.
     pub(crate) fn leave(&self) {
         let _ = write(&*self.wake, &1u64.to_ne_bytes());
     }

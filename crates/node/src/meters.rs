@@ -1,5 +1,4 @@
-//! The received rates of slices: keeps the meters of the receive programs as the documents have
-//! them.
+//! The received rates of slices: sets the meters of the receive programs as the documents require.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +26,7 @@ pub(crate) struct Meters {
     looked: bool,
 }
 
-/// Routers' interfaces on ports: whose they are, and their numbers.
+/// Routers' interfaces on ports: their slices and their numbers.
 fn on_ports(routers: &[Router]) -> impl Iterator<Item = (Pair, u32)> {
     routers.iter().flat_map(|router| {
         let slice = router.plan.name.slice();
@@ -51,10 +50,10 @@ fn wanted(documents: &Documents) -> BTreeMap<Pair, u64> {
     parts.collect()
 }
 
-/// Whether the machine has a meter for each slice and port that names a rate.
+/// Checks whether the machine has a meter for each slice and port with a rate.
 ///
 /// # Errors
-/// There are too many; names the first slice without a meter.
+/// There are too many; the error names the first slice without a meter.
 pub(crate) fn check(documents: &Documents) -> Result<(), NodeError> {
     let most = MAX_METERS as usize - 1;
     let Some(((slice, port), _)) = wanted(documents).into_iter().nth(most) else { return Ok(()) };
@@ -104,7 +103,7 @@ impl Meters {
         });
     }
 
-    /// The meters of a killed node: the programs still use them.
+    /// Finds the meters of a killed node, because the programs still use them.
     fn find(&mut self, substrate: &Substrate, routers: &[Router]) {
         for (pair, id) in on_ports(routers) {
             let number = substrate.meter_of(id);

@@ -1,6 +1,6 @@
 //! The objects that the switch serves, and the orders about them.
 //!
-//! `correct`: an adopted switch serves the objects that are wanted.
+//! `correct`: makes an adopted switch serve the wanted objects.
 
 mod correct;
 
@@ -20,7 +20,7 @@ use crate::relays::{Relay, Relays};
 use crate::routers::Router;
 use crate::switch::{Switch, unless_gone};
 
-/// The objects, as they are: nothing here changes them.
+/// The present objects: the code here does not change them.
 #[derive(Clone, Copy)]
 pub(crate) struct Objects<'a> {
     pub(crate) substrate: Option<&'a Substrate>,
@@ -32,12 +32,12 @@ pub(crate) struct Objects<'a> {
 }
 
 impl Objects<'_> {
-    /// The attachment of a port, if it is there.
+    /// The attachment of a port, if it exists.
     fn attachment(&self, port: &str) -> Option<&PortAttachment> {
         self.ports.iter().find(|other| other.name == *port)?.attachment.as_ref()
     }
 
-    /// Gives a port that was opened again to the interfaces that stayed without it.
+    /// Connects a reopened port to the interfaces that remained without it.
     pub(crate) fn connect(
         &self,
         mut switch: Option<&mut Switch>,
@@ -56,7 +56,8 @@ impl Objects<'_> {
         connected
     }
 
-    /// Takes a port that goes from the interfaces that stay. Packets of their routers wait.
+    /// Disconnects a port that is removed from the interfaces that remain. Packets of their routers
+    /// wait.
     pub(crate) fn disconnect(
         &self,
         mut switch: Option<&mut Switch>,
@@ -66,7 +67,7 @@ impl Objects<'_> {
         let mut disconnected = Ok(());
         for (_, interface, id) in self.on_port(port) {
             if let Some(switch) = &mut switch {
-                // A switch that has just ended never learns of it.
+                // A switch that has just ended does not get this order.
                 let _ = switch.order(&Order::RemoveInterface { interface: id }, &[]);
             }
             let done = self.substrate.ok_or_else(not_up);
@@ -130,18 +131,18 @@ impl Objects<'_> {
             .collect()
     }
 
-    /// A router has come: links to it lead somewhere.
+    /// A router is new: links to it now lead to it.
     pub(crate) fn tell_peers(&self, switch: &mut Switch, name: &str) -> Result<(), NodeError> {
         for (router, id) in self.peers(name) {
-            // It may be there, leading to the former router.
+            // The interface may exist and lead to the former router.
             switch.order(&Order::RemoveInterface { interface: id }, &[])?;
             self.tell_interface(switch, router, id)?;
         }
         Ok(())
     }
 
-    /// Tells the switch that a router is removed: links to it lead nowhere, and its numbers may
-    /// soon be another router's. A switch that has just ended learns of it when it starts.
+    /// Tells the switch that a router is removed: links to it lead nowhere, and another router may
+    /// soon have its numbers. A switch that has just ended gets this state when it starts.
     pub(crate) fn tell_of_loss(&self, switch: &mut Switch, gone: &Router) {
         for (_, id) in self.peers(&gone.plan.name) {
             let _ = switch.order(&Order::RemoveInterface { interface: id }, &[]);
@@ -150,7 +151,8 @@ impl Objects<'_> {
 
     /// The interface that sends by a port of a link, and receives from the link.
     pub(crate) fn behind(&self, port: &str) -> Option<u32> {
-        self.routers.iter().find_map(|router| {
+        let mut own = self.routers.iter().filter(|router| !router.plan.name.is_user_part());
+        own.find_map(|router| {
             let mut all = router.plan.interfaces.iter().zip(&router.interfaces);
             let found = all.find(|(interface, _)| interface.to.is_port(port));
             found.map(|(_, id)| *id)
@@ -181,7 +183,8 @@ impl Objects<'_> {
         }
     }
 
-    /// The same without the ways that lead to the interface. Returns it, if it leads somewhere.
+    /// The same without the ways that lead to the interface. Returns the interface, if its target
+    /// exists.
     pub(crate) fn tell_interface_alone<'r>(
         &self,
         switch: &mut Switch,
@@ -191,7 +194,7 @@ impl Objects<'_> {
         let Some(pool) = &router.pool else { return Ok(None) };
         let mut all = router.plan.interfaces.iter().zip(&router.interfaces);
         let Some((interface, _)) = all.find(|(_, other)| **other == id) else { return Ok(None) };
-        // The other end of the link may come later: see `tell_peers`.
+        // The other end of the link may be added later: see `tell_peers`.
         let Some(to) = self.leads_to(&interface.to) else { return Ok(None) };
         if let To::Far(end) = &interface.to {
             let ends = Ends { from: id, to: id, most_frame_bytes: interface.spec.max_frame };
@@ -204,7 +207,7 @@ impl Objects<'_> {
         Ok(Some(interface))
     }
 
-    /// Where an interface's frames go, as far as it is there.
+    /// The target of an interface's frames, if it exists.
     pub(crate) fn leads_to(&self, to: &To) -> Option<Target> {
         match to {
             To::Port(name) => {
@@ -221,7 +224,7 @@ impl Objects<'_> {
         }
     }
 
-    /// Tells a switch of a relay, if its other end is there.
+    /// Sends a relay to a switch, if the relay's other end exists.
     pub(crate) fn tell_relay(&self, switch: &mut Switch, relay: &Relay) -> Result<(), NodeError> {
         match (self.relay_leads_to(relay), relay.far()) {
             (Some(to), None) => relay.tell(switch, to),
@@ -243,15 +246,16 @@ impl Objects<'_> {
         }
     }
 
-    /// The slice whose rules hold for an interface's packets.
+    /// The slice whose rules apply to an interface's packets.
     fn filtered_by(&self, router: &Router, interface: &InterfacePlan) -> Option<FilteredBy> {
         let name = &router.plan.name;
-        let (slice, number) = self.filters.of(name.slice(), name.name(), &interface.name)?;
+        let documented = name.documented().split_once('/').map_or("", |(_, router)| router);
+        let (slice, number) = self.filters.of(name.slice(), documented, &interface.name)?;
         let linux = router.number_of(&format!("{}@host", interface.name));
         Some(FilteredBy { slice, interface: number, linux })
     }
 
-    /// Sends the slice whose rules hold for the interfaces' packets, of a slice or of all.
+    /// Sends the switch the slice whose rules apply to interfaces' packets, for a slice or for all.
     pub(crate) fn tell_filtered(
         &self,
         switch: &mut Switch,
@@ -262,7 +266,7 @@ impl Objects<'_> {
         });
         let orders = routers.flat_map(|router| {
             let interfaces = router.plan.interfaces.iter().zip(&router.interfaces);
-            // One without a target yet is sent with its other settings.
+            // An interface without a target gets this with its other settings.
             let led = interfaces.filter(|(interface, _)| self.leads_to(&interface.to).is_some());
             led.map(|(interface, id)| {
                 let filtered_by = self.filtered_by(router, interface);
@@ -300,7 +304,7 @@ impl Objects<'_> {
             let router = routers.get(to.router.as_str())?;
             let interface = router.plan.interfaces.iter().find(|one| one.name == to.interface)?;
             let interface_number = router.number_of(&to.interface)?;
-            // On a port, an interface sends from its own Ethernet address only.
+            // On a port, an interface may send only with its own Ethernet address as source.
             let own_source = !to.mirror || matches!(interface.to, To::Port(_));
             Some(Way { interface: interface_number, destination: to.destination, own_source })
         };
@@ -308,7 +312,7 @@ impl Objects<'_> {
     }
 }
 
-/// Tells the switch of a pool that is a router's, or will be.
+/// Tells the switch about a pool that a router has or will have.
 pub(crate) fn tell_pool_of(
     switch: &mut Switch,
     router: &Router,

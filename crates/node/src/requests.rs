@@ -1,7 +1,7 @@
-//! The requests that a node's loop answers: all operations of an interface to users.
+//! The requests that a node's loop answers: all operations that an interface to users needs.
 //!
-//! Each is a message to the loop, whose answer the caller awaits. All fail with status 503 if the
-//! node ends.
+//! Each request is a message to the loop; the caller awaits the answer. If the node ends, all
+//! requests fail with status 503.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::store::{Stored, StoredToken};
 /// Number of objects that the loop describes in one turn.
 const AT_ONCE: usize = 32;
 
-/// Sends requests to a node's loop; clones go to the same one.
+/// Sends requests to a node's loop; clones use the same loop.
 #[derive(Clone)]
 pub struct Requests(Control);
 
@@ -49,7 +49,7 @@ impl Requests {
         self.0.ask(|node| node.change.accepted().clone()).await
     }
 
-    /// Carries a change out. Answers when it is done, refused or undone.
+    /// Carries out a change. Answers when the change is done, refused or undone.
     ///
     /// # Errors
     /// The node ends.
@@ -57,7 +57,7 @@ impl Requests {
         self.0.ask_later(|node, reply| node.submit(submission, reply)).await
     }
 
-    /// Compares hosts with their documents; the next change repairs what differs.
+    /// Compares hosts with their documents; the next change repairs differences.
     ///
     /// # Errors
     /// The node ends.
@@ -108,7 +108,7 @@ impl Requests {
         beside(move || all.told(&switch)).await
     }
 
-    /// A user, with the generation of its document.
+    /// A user, with the generation of the user's document.
     ///
     /// # Errors
     /// The node ends.
@@ -132,13 +132,13 @@ impl Requests {
     /// The rules of a slice, with their counters.
     ///
     /// # Errors
-    /// There is no such slice, the switch does not answer, or the node ends.
+    /// The slice does not exist, the switch does not answer, or the node ends.
     pub async fn filters(&self, slice: &str) -> Result<FilterList, ProblemDetails> {
         let slice = slice.to_owned();
         self.0.ask_later(move |node, reply| node.filters.list(slice, reply)).await?
     }
 
-    /// Changes the rules with numbers of a slice. Answers when they are written down.
+    /// Changes the rules with numbers of a slice. Answers when they are stored.
     ///
     /// # Errors
     /// A rule is refused, or the node ends.
@@ -207,7 +207,7 @@ impl Requests {
     /// Replaces a router's process, SLICE/ROUTER. Answers when the new one forwards.
     ///
     /// # Errors
-    /// There is no such router, it does not start, or the node ends.
+    /// The router does not exist or does not start, or the node ends.
     pub async fn restart(&self, router: &str) -> Result<(), ProblemDetails> {
         let router = router.to_owned();
         let restart = move |node: &mut Node, reply| {
@@ -220,7 +220,7 @@ impl Requests {
     /// Succeeds if the router SLICE/ROUTER exists.
     ///
     /// # Errors
-    /// There is none, or the node ends.
+    /// The router does not exist, or the node ends.
     pub async fn known_router(&self, router: &str) -> Result<(), ProblemDetails> {
         let router = router.to_owned();
         self.0.ask(move |node| node.routers.known(&router)).await?
@@ -229,7 +229,7 @@ impl Requests {
     /// Sends a router's process an order and awaits its answer.
     ///
     /// # Errors
-    /// The node ends. The inner error: the router refuses, in its own words, or does not run.
+    /// The node ends. The inner error: the router does not run, or refuses with this text.
     pub async fn ask_router(
         &self,
         router: &str,
@@ -263,7 +263,7 @@ impl Requests {
     /// SLICE/ROUTER.PROGRAM.
     ///
     /// # Errors
-    /// It is neither, or the node ends.
+    /// It is neither of them, or the node ends.
     pub async fn known_log(&self, of: &str) -> Result<(), ProblemDetails> {
         let of = of.to_owned();
         self.0.ask(move |node| node.known_log(&of)).await?
@@ -286,10 +286,10 @@ impl Requests {
         self.0.ask_later(move |node, reply| node.signallers.show(&slice, reply)).await
     }
 
-    /// Ends everything. Answers when it is done.
+    /// Ends everything. Answers when this is done.
     ///
     /// # Errors
-    /// The objects that could not be removed, or the node ends already.
+    /// The objects that could not be removed, or the node is already ending.
     pub async fn end(&self) -> Result<Said, ProblemDetails> {
         self.0.ask_later(|node, reply| node.end(reply)).await?
     }
@@ -307,7 +307,7 @@ fn object(stored: &Stored, status: Status) -> Object {
     }
 }
 
-/// Does long work in a separate thread.
+/// Runs long work in a separate thread.
 async fn beside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ProblemDetails> {

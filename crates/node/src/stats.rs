@@ -1,4 +1,4 @@
-//! Counters, as the REST interface shows them.
+//! Counters in the form of the REST interface.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use nix::time::{ClockId, clock_gettime};
 use crate::ports::Look;
 use crate::queues::Counters;
 
-/// Counters that have been gathered so far.
+/// The counters that have been gathered so far.
 #[derive(Default)]
 pub(crate) struct Gathered {
-    /// Those of the node and its hosts.
+    /// The counters of the node and its hosts.
     pub(crate) stats: NodeStats,
-    /// Those of queues, still to be read.
+    /// The counters of queues, which must still be read.
     pub(crate) queues: Counters,
     pub(crate) switch: OfSwitch,
     /// Routers whose counters are still missing.
     pub(crate) routers: Vec<RouterId>,
-    /// The same of ports.
+    /// The same for ports.
     pub(crate) ports: Vec<String>,
     /// Routers and their ends of links.
     pub(crate) of_routers: Vec<(RouterStats, Vec<End>)>,
@@ -130,20 +130,20 @@ pub(crate) fn now_ns() -> u64 {
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// CPU time that a group has used, where the machine accounts it.
+/// The CPU time that a group has used, if the machine accounts it.
 pub(crate) fn cpu_ns(group: Option<&Group>) -> Option<u64> {
     u64::try_from(group?.cpu_time().ok()??.as_nanos()).ok()
 }
 
-/// Memory that a group uses, where the machine accounts it.
+/// The memory that a group uses, if the machine accounts it.
 pub(crate) fn memory_bytes(group: Option<&Group>) -> Option<u64> {
     group?.memory_bytes().ok()?
 }
 
 /// Causes of drops before a router has a packet.
-const RECEIVING: usize = 7;
+const RECEIVING: usize = 9;
 
-/// The counters of an interface; causes of drops that never happened are left out.
+/// The counters of an interface; causes of drops that never happened are omitted.
 pub(crate) fn interface(
     planned: &InterfacePlan,
     c: &europa_substrate::layout::Counters,
@@ -156,6 +156,8 @@ pub(crate) fn interface(
         ("dropped by the XDP program", c.rx_drop_program),
         ("XDP program aborted", c.rx_drop_aborted),
         ("redirected to no device", c.rx_drop_target),
+        ("passed, but there is no slow path", c.rx_drop_passed),
+        ("XDP program over its CPU share", c.rx_drop_time),
         ("foreign source MAC address", c.tx_drop_source),
         ("source address not bound", c.tx_drop_address),
         ("VLAN tag not allowed", c.tx_drop_vlan),

@@ -1,4 +1,5 @@
-//! Desired state on this host's disk, written by a separate thread: the loop never waits for it.
+//! Desired state on this machine's disk. A separate thread writes it, so the loop never waits for
+//! the disk.
 
 mod redb;
 
@@ -17,7 +18,7 @@ type Writing = Box<dyn FnOnce(&mut dyn Store) + Send>;
 pub(crate) struct StoreThread(Sender<Writing>);
 
 impl StoreThread {
-    /// Writes to this store from now on.
+    /// Begins to write to this store.
     pub(crate) fn start(mut store: Box<dyn Store>) -> Result<Self, NodeError> {
         let (orders, heard) = channel::<Writing>();
         let work = move || heard.into_iter().for_each(|writing| writing(&mut *store));
@@ -38,7 +39,7 @@ impl StoreThread {
             let written = write(store);
             control.tell(move |node| then(node, written));
         });
-        // The thread ends with its sender alone.
+        // The thread ends only when its sender is dropped.
         let _ = self.0.send(writing);
     }
 }

@@ -1,4 +1,4 @@
-//! The switch: started, adopted, and started again when it ends.
+//! The switch: starts and adopts it, and starts it again when it ends.
 //!
 //! | file      | concern                                                           |
 //! |-----------|-------------------------------------------------------------------|
@@ -30,7 +30,7 @@ use self::revival::Revival;
 use crate::NodeError;
 use crate::context::Context;
 
-/// CPU weight of the switch, of ten routers: all of them wait for it.
+/// The CPU weight of the switch, as much as that of ten routers: all of them wait for it.
 const WEIGHT: u64 = 1000;
 
 /// Until a switch is looked for again that is being started, or whose rules are on their way.
@@ -48,7 +48,7 @@ pub(crate) struct Switching {
     refused: Option<(NodeError, Instant)>,
     group: Option<Group>,
     revival: Revival,
-    /// None before it is needed for the first time.
+    /// `None` before the first use.
     lasting: Option<Lasting>,
 }
 
@@ -76,19 +76,19 @@ pub(crate) enum ForStep {
 /// A switch whose rules and ways are on their way.
 pub(crate) struct Begun {
     pub(crate) switch: Switch,
-    /// Routers that have come since it was begun: ways may have led to none.
+    /// Routers that were added since then: ways may have led to none.
     pub(crate) come: HashSet<RouterId>,
     /// Whether a step waits for it.
     pub(crate) for_step: ForStep,
 }
 
 impl Switching {
-    /// The switch that runs and has been told everything.
+    /// The running switch, if it has got all objects.
     pub(crate) fn get(&mut self) -> Option<&mut Switch> {
         self.running.as_mut()
     }
 
-    /// The same, or one whose rules are on their way.
+    /// The same, or a switch whose rules are being sent.
     pub(crate) fn any(&mut self) -> Option<&mut Switch> {
         let begun = match &mut self.begun {
             Begin::Loads(begun) => Some(&mut begun.switch),
@@ -97,7 +97,7 @@ impl Switching {
         self.running.as_mut().or(begun)
     }
 
-    /// Whether one runs and has been told everything.
+    /// Whether a switch runs and has got all objects.
     pub(crate) fn runs(&self) -> bool {
         self.running.is_some()
     }
@@ -128,23 +128,23 @@ impl Switching {
         self.group.as_ref()
     }
 
-    /// Times that it was started again.
+    /// The number of restarts of the switch.
     pub(crate) fn restarts(&self) -> u64 {
         self.revival.restarts()
     }
 
-    /// The memory and descriptors that outlive a process, if there was one.
+    /// The memory and descriptors that outlive a switch process, if there was one.
     pub(crate) fn lasting(&self) -> Option<&Lasting> {
         self.lasting.as_ref()
     }
 
-    /// The memory and descriptors that outlive a process, and the switch that runs.
+    /// The memory and descriptors that outlive a switch process, and the running switch.
     pub(crate) fn with_lasting(&mut self) -> Result<(&Lasting, Option<&mut Switch>), NodeError> {
         let lasting = self.lasting.as_ref().ok_or_else(not_up)?;
         Ok((lasting, self.running.as_mut()))
     }
 
-    /// Has what outlives a process be there.
+    /// Ensures that the memory and descriptors exist that outlive a switch process.
     pub(crate) fn have_lasting(&mut self, context: &Context) -> Result<(), NodeError> {
         if self.lasting.is_none() {
             self.lasting = Some(Lasting::open(&context.kept, context.settings.workers)?);
@@ -194,7 +194,7 @@ impl Switching {
         self.begun = Begin::Loads(Begun { switch, come: HashSet::new(), for_step });
     }
 
-    /// The process whose rules were on their way.
+    /// Takes the switch process whose rules were being sent.
     pub(crate) fn take_begun(&mut self) -> Option<Begun> {
         match std::mem::take(&mut self.begun) {
             Begin::Loads(begun) => Some(begun),
@@ -205,14 +205,14 @@ impl Switching {
         }
     }
 
-    /// A router has come: ways to it may have been told before.
+    /// Notes a new router: ways to it may have been sent before.
     pub(crate) fn note_come(&mut self, router: &RouterId) {
         if let Begin::Loads(begun) = &mut self.begun {
             begun.come.insert(router.clone());
         }
     }
 
-    /// Works with a process that has been told everything.
+    /// Begins to use a switch process that has got all objects.
     pub(crate) fn finish(
         &mut self,
         context: &Context,
@@ -223,7 +223,7 @@ impl Switching {
         Ok(self.running.insert(switch))
     }
 
-    /// When there will be one.
+    /// When a switch will run again.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.revival.due().or(self.is_begun().then(|| Instant::now() + LOADING))
     }
@@ -243,18 +243,18 @@ impl Switching {
         self.revival.put_off(now + LOADING);
     }
 
-    /// It ended while it was started: it is tried again soon.
+    /// The switch ended during its start: it is started again soon.
     pub(crate) fn try_again(&mut self) {
         self.revival.try_again(Instant::now());
     }
 
-    /// It could not be started.
+    /// Notes that the switch could not be started.
     pub(crate) fn failed(&mut self, error: &NodeError) {
         tracing::error!("starting the switch: {error}");
         self.revival.failed(Duration::ZERO, Instant::now());
     }
 
-    /// Notes that its process has ended, and when to start it again.
+    /// Notes that the switch's process has ended, and when to start it again.
     pub(crate) fn bury(&mut self, context: &Context) {
         let Some(switch) = &mut self.running else { return };
         let Some(exit) = switch.ended() else { return };
@@ -265,7 +265,7 @@ impl Switching {
         self.running = None;
     }
 
-    /// Lets its processes go, which are still to be waited for.
+    /// Drops the switch. Returns its processes; the caller must wait for their ends.
     pub(crate) fn take_down(&mut self) -> Vec<Child> {
         let begun = match std::mem::take(&mut self.begun) {
             Begin::Loads(begun) => Some(begun.switch),

@@ -1,7 +1,7 @@
 //! Uplinks of slow paths: devices in the namespace of the node, and one table of nftables.
 //!
-//! All of it is made by [`Uplinks::converge`], which may be called at any time: after a change,
-//! after a failure half-way, and after another program has removed a part. It runs in threads.
+//! [`Uplinks::converge`] makes all of this. It may be called at any time: after a change, after a
+//! failure half-way, and after another program has removed a part. It runs in threads.
 
 mod forward;
 mod nft;
@@ -37,14 +37,14 @@ pub(crate) use self::forward::findings;
 pub(crate) struct Uplink {
     router: String,
     slice: String,
-    /// That of its slow path's range of users, which no other slow path of the machine has.
+    /// The number of its slow path's range of users, which no other slow path of the machine has.
     number: u32,
-    /// All of it was made.
+    /// Whether all of it was made.
     is_made: bool,
 }
 
 impl Uplink {
-    /// The name of its device in the namespace of the node.
+    /// The name of the uplink's device in the namespace of the node.
     fn device(&self) -> String {
         uplink::outer_name(self.number)
     }
@@ -99,7 +99,7 @@ impl Record {
 #[derive(Clone, Default)]
 pub(crate) struct Uplinks {
     whole: Arc<Mutex<Record>>,
-    /// Packets over the slices' limits, by the last reading.
+    /// Packets over the slices' limits, from the last reading.
     refused: Arc<Mutex<BTreeMap<String, u64>>>,
     /// Held while the table is written, or compared.
     table: Arc<Mutex<()>>,
@@ -205,12 +205,12 @@ impl Uplinks {
         nft::run(&table::script(&table, &uplinks, &all.slices, &forwards, &found))?;
         for (name, one) in all.uplinks.iter_mut().filter(|(_, one)| !one.is_made) {
             let Some(inside) = insides.get(name) else { continue };
-            // Remains of a killed node, or of a former slow path.
+            // These may be remains of a killed node, or of a former slow path.
             let made = uplink::remove(&here, one.number)
                 .and_then(|()| uplink::make(inside, &here, one.number));
             match made {
-                // Programs there can prevent it repeatedly, which must not prevent changes of other
-                // slices. The drift thread finds the loss, and then it is tried again.
+                // Programs in the slow path can prevent this repeatedly, which must not prevent
+                // changes of other slices. The drift thread finds the loss and tries again.
                 Err(error) if known(one) => tracing::warn!("the uplink of {name}: {error}"),
                 made => made.doing(format!("making the uplink of {name}"))?,
             }
@@ -241,13 +241,13 @@ impl Uplinks {
         uplink::remove(&here()?, one.number).doing(format!("removing the uplink of {router}"))
     }
 
-    /// Marks them as incomplete, so that the next change repairs them. Returns whether there were
-    /// any.
+    /// Marks the uplinks as incomplete, so that the next change repairs them. Returns whether there
+    /// were any.
     pub(crate) fn lose(&self) -> bool {
         !std::mem::take(&mut *self.lock()).is_empty()
     }
 
-    /// A part that another program has removed; it takes some milliseconds.
+    /// A part that another program has removed. This takes some milliseconds.
     pub(crate) fn lost(&self, instance: &Instance) -> Option<String> {
         let whole = self.lock().clone();
         if whole.is_empty() {
@@ -257,7 +257,7 @@ impl Uplinks {
         let forwards = self.ports.forwards();
         let (lost, refused) = look(instance, &whole, Some(&forwards));
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = refused;
-        // A change meanwhile is the cause.
+        // A change meanwhile may be the cause.
         lost.filter(|_| *self.lock() == whole)
     }
 

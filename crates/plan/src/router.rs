@@ -42,9 +42,9 @@ pub struct RouterPlan {
     pub geometry: Geometry,
     /// The router's interfaces, in the order of its document.
     pub interfaces: Vec<InterfacePlan>,
-    /// It polls without sleeping.
+    /// Whether the router polls without sleeping.
     pub busy: bool,
-    /// CPUs it asks for.
+    /// The CPUs that its document requires.
     pub cpus: Vec<usize>,
     /// Text of the Click configuration.
     pub configuration: String,
@@ -61,13 +61,13 @@ pub struct RouterPlan {
 /// How a running router is changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouterChange {
-    /// It is in the desired state.
+    /// The router equals the desired state.
     Nothing,
     /// Its process continues: the switch gets changed interfaces, and handlers are written.
     InPlace(Vec<Update>),
     /// Its process takes over another configuration, with the state of the old one.
     Swap,
-    /// It ends, and a new one starts.
+    /// The router ends, and a new process starts.
     Restart,
 }
 

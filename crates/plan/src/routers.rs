@@ -17,6 +17,7 @@ use crate::ids::{InterfaceId, LinkId, PortId, RouterId};
 use crate::interface::{InterfacePlan, To, Tunnel};
 use crate::relays::{RelayPlan, relays};
 use crate::router::{Place, RouterPlan};
+use crate::user_part::user_part;
 use crate::{builtin, cage, links, wires};
 
 /// An Ethernet header and a VLAN tag.
@@ -44,13 +45,21 @@ struct Context<'a> {
     relays: Vec<RelayPlan>,
 }
 
-/// Plans each router separately. Returns the reason for each impossible one.
+/// Plans each router separately, in the order of the documents, and after them the user parts of XDP
+/// programs. Returns the reason for each impossible one.
 pub fn routers(
     documents: &Documents,
     ports: &HashMap<PortId, PortFacts>,
 ) -> Vec<Result<RouterPlan, Box<Fault>>> {
     let context = Context::new(documents, ports);
-    documents.routers.iter().map(|document| context.router(document)).collect()
+    let mut plans: Vec<_> = documents.routers.iter().map(|one| context.router(one)).collect();
+    let user_parts =
+        documents.routers.iter().zip(&plans).filter_map(|(document, plan)| {
+            user_part(document, plan.as_ref().ok()?, geometry).map(Ok)
+        });
+    let user_parts: Vec<_> = user_parts.collect();
+    plans.extend(user_parts);
+    plans
 }
 
 /// The interfaces of routers with slow paths, if they are possible.

@@ -43,13 +43,13 @@ pub struct Tools {
 /// The action on a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It is new.
+    /// The program is new.
     Start,
-    /// It is removed.
+    /// The program is removed.
     Stop,
-    /// It is started again.
+    /// The program is started again.
     Restart,
-    /// It reloads its files.
+    /// The program reloads its files.
     Reload(Reload),
 }
 

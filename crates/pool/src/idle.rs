@@ -53,7 +53,7 @@ const MANY: u32 = 8;
 pub struct Pace {
     /// The length of a nap.
     nap: Duration,
-    /// Whether they may keep polling.
+    /// Whether pollers may continue to poll.
     looks_on: bool,
 }
 
@@ -108,12 +108,12 @@ pub enum Rest {
 pub struct Idle {
     /// Number of packets that may gather during a nap.
     most: u64,
-    /// When it rested last.
+    /// The last time at which it rested.
     rested: Option<Instant>,
     burst: u64,
     naps: u32,
     looks: u32,
-    /// Packets since it slept.
+    /// Packets since it last slept.
     packets: u64,
     /// Number of successive early wake-ups.
     soon: u32,
@@ -145,7 +145,7 @@ impl Idle {
         self.since = None;
     }
 
-    /// There is no work at time `now`.
+    /// Called if no work exists at time `now`.
     pub fn rest(&mut self, now: Instant, pace: Pace) -> Rest {
         let came = std::mem::take(&mut self.burst);
         let nap = self.nap(now, came, pace.nap);

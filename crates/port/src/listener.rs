@@ -40,7 +40,7 @@ const CONTROL_WORDS: usize = 8;
 pub struct Partial {
     /// Start of the summed bytes, counted from the start of the frame.
     pub start: u16,
-    /// Where the field is, from there.
+    /// The position of the field after that.
     pub offset: u16,
 }
 

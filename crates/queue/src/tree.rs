@@ -71,7 +71,7 @@ pub enum Error {
 
 /// The state of a queue's policy.
 pub(crate) enum PolicyState {
-    /// Nothing.
+    /// No policy.
     Plain,
     Red(RedState),
     Codel(CodelState),
@@ -349,12 +349,14 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
                 continue;
             }
             self.nodes.at_mut(queue).note_peak();
-            for _ in 0..packets {
+            let mut left = packets;
+            while left > 0 {
                 let Some(taken) = self.entries.pop(self.nodes.at_mut(queue)) else { break };
+                left = left.saturating_sub(taken.frames.into());
                 if keep(&taken.packet) {
                     self.entries.push(self.nodes.at_mut(queue), taken);
                 } else {
-                    leaves(&mut self.nodes, self.words.as_ref(), parent, taken.length);
+                    leaves(&mut self.nodes, self.words.as_ref(), parent, taken.amount());
                     self.count_handed_back(queue);
                     handed_back(taken.packet);
                 }
@@ -372,7 +374,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         if self.nodes.at(node).level == Level::Queue {
             self.nodes.at_mut(node).note_peak();
             while let Some(taken) = self.entries.pop(self.nodes.at_mut(node)) {
-                leaves(&mut self.nodes, self.words.as_ref(), parent, taken.length);
+                leaves(&mut self.nodes, self.words.as_ref(), parent, taken.amount());
                 self.count_handed_back(node);
                 handed_back(taken.packet);
             }

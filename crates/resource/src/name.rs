@@ -15,7 +15,7 @@ pub enum Resource {
     Write(String),
     /// A listening socket.
     Listen(Socket),
-    /// A socket that finds another.
+    /// A socket that connects to another one.
     Connect(Socket),
 }
 
@@ -68,7 +68,7 @@ pub enum Place {
 }
 
 impl Access {
-    /// All, by name.
+    /// All kinds of access, by name.
     pub const ALL: [(&'static str, Access); 4] = [
         ("read", Access::Read),
         ("write", Access::Write),
@@ -196,7 +196,7 @@ impl Resource {
         socket.kind == Kind::Memif
     }
 
-    /// Its name without its use.
+    /// The name of the resource without its use.
     pub fn what(&self) -> String {
         match self {
             Resource::Read(path) | Resource::Write(path) => path.clone(),

@@ -27,16 +27,17 @@ use crate::state::Api;
 use crate::who::{self, Who};
 use crate::{apply, filters, handlers, machine_ports, objects, problem, resources};
 
-/// Connections of a router at a time. More wait.
+/// The maximum number of open connections of a router. Others wait.
 const MOST_CONNECTIONS: usize = 4;
 /// Time limit of a connection.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Largest request: some hundred thousand rules as ClassBench writes them.
+/// The longest request: some hundred thousand rules in the format of ClassBench.
 const MOST_BYTES: usize = 16 << 20;
 /// Between two requests.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Serves doors in a separate thread: programs of slices with many requests delay no other request.
+/// Serves the sockets in a separate thread: programs of slices with many requests delay no other
+/// request.
 pub(crate) fn start(api: Api, doors: mpsc::UnboundedReceiver<OpenedDoor>) -> Result<(), NodeError> {
     let what = "starting the thread for programs of slices";
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -51,7 +52,7 @@ pub(crate) fn start(api: Api, doors: mpsc::UnboundedReceiver<OpenedDoor>) -> Res
     Ok(())
 }
 
-/// Serves all open doors, until no node is left that could open one.
+/// Serves all open sockets, until the node has ended and can open no others.
 async fn serve(api: Api, mut doors: mpsc::UnboundedReceiver<OpenedDoor>) {
     while let Some(OpenedDoor { listener, slice, closed }) = doors.recv().await {
         let listener = match tokio::net::UnixListener::from_std(listener) {
@@ -106,7 +107,7 @@ async fn enter(State(inside): State<Inside>, request: Request, next: Next) -> Re
     who::pass(&inside.api, Who::inside(&inside.slice), request, next).await
 }
 
-/// Takes few connections at a time.
+/// Accepts few connections at a time.
 struct Few {
     listener: tokio::net::UnixListener,
     free: Arc<Semaphore>,
@@ -124,7 +125,7 @@ impl axum::serve::Listener for Few {
                     let end = Box::pin(sleep(PATIENCE));
                     return (Short { stream, end, _taken: taken }, from);
                 }
-                // No descriptors are left, for example.
+                // For example, no descriptor is free.
                 _ => sleep(Duration::from_millis(100)).await,
             }
         }

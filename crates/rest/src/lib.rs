@@ -1,9 +1,9 @@
 //! The REST interface: a Unix socket, served by a thread of its own.
 //!
-//! Handlers have no state. They send requests to the node's loop by [`europa_node::Requests`] and
-//! wait. Files are read, configurations parsed and streams fed here, so that the loop never waits
-//! for a client. A new resource is a file with a `routes()` of its own, its line in `routes`, and
-//! its functions in the list in `openapi`.
+//! The functions that serve requests have no state of their own. They send requests to the node's
+//! loop through [`europa_node::Requests`] and wait. They read files, parse configurations and write
+//! streams themselves, so that the loop never waits for a client. A new resource is a file with its
+//! own `routes()`, its line in `routes`, and its functions in the list in `openapi`.
 //!
 //! | file       | resources                                     |
 //! |------------|-----------------------------------------------|
@@ -77,10 +77,10 @@ use self::state::Api;
 use self::tokens::Tokens;
 use self::who::{Peer, Who};
 
-/// Time for connections to end when the node ends.
+/// The time for connections to end when the node ends.
 const FAREWELL: Duration = Duration::from_millis(300);
 
-/// The thread that serves, until [`Rest::end`].
+/// The serving thread; it runs until [`Rest::end`].
 pub struct Rest {
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
@@ -129,7 +129,7 @@ impl Rest {
                 let routes =
                     metrics::routes().layer(Extension(Who::root())).with_state(api.clone());
                 match tokio::net::TcpListener::from_std(scraped) {
-                    // It ends with the runtime.
+                    // The task ends with the runtime.
                     Ok(listener) => drop(tokio::spawn(axum::serve(listener, routes).into_future())),
                     Err(error) => tracing::error!("metrics: {error}"),
                 }
@@ -157,14 +157,14 @@ impl Rest {
         Ok(Rest { stop, thread })
     }
 
-    /// Ends it after pending answers have been sent.
+    /// Ends the thread after pending answers have been sent.
     pub fn end(self) {
         let _ = self.stop.send(());
         let _ = self.thread.join();
     }
 }
 
-/// Listens at the address for Prometheus.
+/// Listens for Prometheus at the address.
 fn listen(at: SocketAddr) -> Result<TcpListener, NodeError> {
     let listener = TcpListener::bind(at).doing(format!("listening at {at} for metrics"))?;
     listener.set_nonblocking(true).doing(format!("listening at {at} for metrics"))?;

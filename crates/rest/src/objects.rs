@@ -18,7 +18,7 @@ use crate::problem::{Answer, NoOptions, Problem};
 use crate::state::Api;
 use crate::who::Who;
 
-/// Kinds by the plural that stands in paths.
+/// The kinds, by the plural that paths contain.
 pub(crate) const KINDS: [(&str, &str); 8] = [
     ("ports", "port"),
     ("slices", "slice"),
@@ -46,7 +46,7 @@ pub(crate) fn routes() -> Router<Api> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
-    /// The routers are asked for their ledgers.
+    /// Whether the routers are asked for their ledgers.
     #[serde(default)]
     ledgers: bool,
 }
@@ -115,7 +115,8 @@ pub(crate) async fn shown_stats(api: &Api, who: &Who) -> Result<NodeStats, Probl
     })
 }
 
-/// Asks routers at once where their packets are. A router that does not answer has no ledger.
+/// Asks all routers at the same time where their packets are. A router that does not answer has no
+/// ledger.
 async fn ledgers(
     api: &Api,
     shown: HashSet<String>,
@@ -132,7 +133,7 @@ async fn ledgers(
     Ok(asked.join_all().await.into_iter().flatten().collect())
 }
 
-/// Ends the node and removes all its objects. Answers when that is done.
+/// Ends the node and removes all its objects. The answer is sent when this is done.
 #[utoipa::path(post, path = "/v1/down", tag = "node", responses(
     (status = 200, description = "It is done", body = ref("#/components/schemas/Said"))))]
 pub(crate) async fn down(State(api): State<Api>, Extension(who): Extension<Who>) -> Answer<Said> {

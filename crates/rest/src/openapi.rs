@@ -1,4 +1,4 @@
-//! `/v1/openapi.json` and `/v1/schema.json`: the interface, for programs.
+//! `/v1/openapi.json` and `/v1/schema.json`: the description of the interface, for programs.
 
 use axum::middleware::from_extractor;
 use axum::routing::get;
@@ -101,7 +101,7 @@ const REFUSED_CHANGES: &[(&str, &str)] = &[
     ("500", "The change failed and was undone"),
 ];
 
-/// Adds the common answers to every request, unless its function has them.
+/// Adds the common answers to the description of every request that does not have them yet.
 fn add_refusals(document: &mut Value) {
     let paths = document.pointer_mut("/paths").and_then(Value::as_object_mut);
     for (path, operations) in paths.into_iter().flatten() {

@@ -8,7 +8,7 @@ use crate::{
     resources, streams, tokens, who,
 };
 
-/// Largest request: a configuration of very many routers.
+/// The longest request: a configuration of very many routers.
 const MOST_BYTES: usize = 64 << 20;
 
 /// The paths, with the rights that they need.

@@ -1,8 +1,8 @@
 //! The caller's identity, and the rights that a request needs.
 //!
 //! Every request passes [`guard`]. It identifies the caller, looks up the rights that the path
-//! needs, and hands the identity to the handler. A path that is not in the table of [`need`] is for
-//! admins alone.
+//! needs, and passes the identity to the handler. A path that is not in the table of [`need`] is
+//! for admins only.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -26,10 +26,10 @@ use crate::owners;
 use crate::problem::Problem;
 use crate::state::Api;
 
-/// Largest request of a user that is no admin.
+/// The longest request of a user that is no admin.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Origin of requests by programs of slow paths.
+/// The origin of requests from programs of slow paths.
 const INSIDE: &str = "a slow path";
 
 /// The other end of a connection.
@@ -40,7 +40,7 @@ pub(crate) enum Peer {
     /// A connection by TLS.
     Remote {
         from: SocketAddr,
-        /// The identity that the connection's requests have proved.
+        /// The identity that earlier requests of the connection have proved.
         proved: Proved,
     },
 }
@@ -92,7 +92,7 @@ impl Who {
         &self.name
     }
 
-    /// Whether it is no program of a slow path.
+    /// Whether the caller is not a program of a slow path.
     pub(crate) fn is_outside(&self) -> bool {
         self.from != INSIDE
     }
@@ -106,7 +106,7 @@ impl Who {
         self.roles.clone()
     }
 
-    /// The caller in the form of events.
+    /// The caller in the form that events contain.
     pub(crate) fn by(&self) -> By {
         By { who: self.name.clone(), from: self.from.clone() }
     }
@@ -137,7 +137,7 @@ impl Who {
 enum Need {
     /// Any known caller; the handler shows only objects that the caller may see.
     Known,
-    /// A role on the slice of the path.
+    /// A role on the slice that the path names.
     Slice(Role),
     /// All rights.
     Admin,
@@ -198,14 +198,14 @@ async fn identify(api: &Api, peer: Option<Peer>, token: &str) -> Result<Who, Pro
     }
 }
 
-/// The request, if its caller may make it and may see the objects in its path.
+/// Returns the request, if its caller may make it and may see the objects in its path.
 async fn allow(who: &Who, request: Request) -> Result<(Request, String), ProblemDetails> {
     if who.is_admin() {
         return Ok((request, String::new()));
     }
     let (mut parts, body) = request.into_parts();
     let Some(path) = parts.extensions.get::<MatchedPath>().cloned() else {
-        // The path is invalid, which is no secret.
+        // The path is invalid; this may be shown to the caller.
         return Ok((Request::from_parts(parts, body), String::new()));
     };
     let params = parts.extract::<RawPathParams>().await;
@@ -224,7 +224,7 @@ async fn allow(who: &Who, request: Request) -> Result<(Request, String), Problem
     Ok((Request::from_parts(parts, body), said))
 }
 
-/// Lets requests through whose caller may make them.
+/// Passes only requests that their callers may make.
 pub(crate) async fn guard(State(api): State<Api>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get().map(|ConnectInfo(peer): &ConnectInfo<Peer>| peer.clone());
     let token = bearer(request.headers()).unwrap_or_default().to_owned();

@@ -14,7 +14,7 @@ pub enum State {
     Full,
     /// A part of the measure is available; the finding names the missing part.
     Partial,
-    /// Not at all.
+    /// The measure is not available.
     Missing,
 }
 
@@ -23,7 +23,7 @@ pub enum State {
 pub struct Finding {
     /// The measure.
     pub measure: &'static str,
-    /// How far it is available.
+    /// Whether the measure is available.
     pub state: State,
     /// The observation, and the consequence if the measure is incomplete.
     pub detail: String,

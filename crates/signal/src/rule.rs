@@ -31,7 +31,7 @@ pub(crate) enum Rule {
     DataPlaneFirst,
 }
 
-/// The broken one, if any.
+/// The broken rule, if any.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rules {
     #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The devices of a namespace: those that are the router's interfaces, and their properties.
+//! The devices of a namespace, those among them that are the router's interfaces, and their
+//! properties.
 
 use std::collections::HashMap;
 
@@ -19,12 +20,12 @@ impl Known {
     }
 }
 
-/// The changes of a message about a device.
+/// The changes that a message about a device causes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// Routes may have changed together with it.
+    /// Whether routes may have changed together with the device.
     pub(crate) routes: bool,
-    /// A property of the device has changed.
+    /// Whether a property of the device has changed.
     pub(crate) device: bool,
 }
 
@@ -47,7 +48,7 @@ impl Links {
         self.known.get(&index)
     }
 
-    /// Takes in the kernel's message about a device.
+    /// Adds or updates a device from the kernel's message.
     pub(crate) fn add(&mut self, link: Link) -> Change {
         let mut output = self.devices.get(&link.index).copied();
         if output.is_none() {
@@ -67,7 +68,7 @@ impl Links {
         self.devices.remove(&index);
     }
 
-    /// Replaces the known ones. Returns whether something has changed.
+    /// Replaces all known devices. Returns whether any of them has changed.
     pub(crate) fn replace_all(&mut self, links: Vec<Link>) -> bool {
         let old = std::mem::take(&mut self.known);
         self.devices.retain(|index, _| links.iter().any(|link| link.index == *index));
@@ -82,7 +83,7 @@ impl Links {
         self.known.iter().filter_map(|(index, known)| Some((*index, known.output?)))
     }
 
-    /// The device that is an interface.
+    /// The device of an interface.
     pub(crate) fn interface(&self, number: usize) -> Option<&Link> {
         let found = self.known.values().find(|known| known.output == Some(number));
         found.map(|known| &known.link)
@@ -98,7 +99,7 @@ impl Links {
         self.names.len()
     }
 
-    /// The devices on top of one.
+    /// The devices on top of a device.
     pub(crate) fn uppers(&self, index: u32) -> impl Iterator<Item = &Link> + '_ {
         let all = self.known.values().map(|known| &known.link);
         all.filter(move |link| link.lower == Some(index))
@@ -121,7 +122,7 @@ mod tests {
         assert_eq!(links.add(link(7, "wan")), Change { routes: false, device: true });
         assert!(!links.replace_all(vec![link(7, "wan")]));
         assert_eq!(links.interface(0).map(|link| link.index), Some(7));
-        // Another device takes the name, not the place.
+        // Another device gets the name, but does not become the interface.
         links.add(link(8, "eth0"));
         assert_eq!(links.get(8).and_then(|known| known.output), None);
         links.remove(7);

@@ -1,4 +1,5 @@
-//! The namespaces: one for each router with a slow path, one for the other ends of all.
+//! The network namespaces: one for each router with a slow path, and one for the other ends of all
+//! slow paths.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +11,7 @@ const SETTINGS: [(&str, &str); 12] = [
     ("net.ipv4.ip_forward", "1"),
     ("net.ipv6.conf.all.forwarding", "1"),
     ("net.ipv6.conf.default.forwarding", "1"),
-    // Packets may arrive from another interface than that of the reverse route: the fast path does
+    // Packets may arrive by another interface than that of the reverse route: the fast path does
     // not check this either.
     ("net.ipv4.conf.all.rp_filter", "0"),
     ("net.ipv4.conf.default.rp_filter", "0"),
@@ -19,7 +20,7 @@ const SETTINGS: [(&str, &str); 12] = [
     ("net.ipv4.conf.default.ignore_routes_with_linkdown", "1"),
     ("net.ipv6.conf.all.ignore_routes_with_linkdown", "1"),
     ("net.ipv6.conf.default.ignore_routes_with_linkdown", "1"),
-    // Flows, not packets, are spread over several next hops.
+    // With several next hops, all packets of a flow take the same one.
     ("net.ipv4.fib_multipath_hash_policy", "1"),
     ("net.ipv6.fib_multipath_hash_policy", "1"),
     // Routing protocols need the link-local address at once, not after a second.
@@ -32,7 +33,7 @@ pub fn name(instance: &str, slice: &str, router: &str) -> String {
     format!("europa.{instance}.{slice}.{router}")
 }
 
-/// The name of the namespace where the other ends of all slow paths are: no slice has an empty
+/// The name of the namespace that contains the other ends of all slow paths: no slice has an empty
 /// name.
 pub fn outside_name(instance: &str) -> String {
     format!("europa.{instance}..slow")
@@ -46,7 +47,7 @@ pub fn create(name: &str) -> io::Result<Namespace> {
     settled(Namespace::create(name)?)
 }
 
-/// Makes the namespace of a process that of a router. The process may end afterwards.
+/// Makes the namespace of a process a router's namespace. The process may end afterwards.
 ///
 /// # Errors
 /// As above.
@@ -55,7 +56,7 @@ pub fn create_of(name: &str, process: u32) -> io::Result<Namespace> {
     settled(Namespace::give_name(name, Path::new(&path))?)
 }
 
-/// Lets Linux forward there the packets that the fast path does not.
+/// Sets the namespace up so that Linux forwards the packets that the fast path passes to it.
 fn settled(namespace: Namespace) -> io::Result<Namespace> {
     set_defaults(&namespace)?;
     for (setting, value) in SETTINGS {
@@ -66,7 +67,7 @@ fn settled(namespace: Namespace) -> io::Result<Namespace> {
     Ok(namespace)
 }
 
-/// Makes the namespace of the other ends, which have no IP.
+/// Makes the namespace of the other ends, in which IP is not used.
 ///
 /// # Errors
 /// The kernel's error.

@@ -1,4 +1,5 @@
-//! The kernel's neighbours on the router's interfaces, and which of them the fast path has.
+//! The kernel's neighbours on the router's interfaces, and the entries that the fast path has of
+//! them.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -32,7 +33,7 @@ fn address(octets: &[u8]) -> Option<IpAddr> {
 }
 
 impl Neighbours {
-    /// Handles the kernel's message; `gone` if it forgets the neighbour.
+    /// Handles the kernel's message; `gone` means that the kernel forgets the neighbour.
     pub(crate) fn hear(&mut self, neighbour: &Neighbour, gone: bool) {
         let Some(address) = address(&neighbour.address) else { return };
         if address.is_multicast() || address.is_unspecified() {
@@ -54,10 +55,10 @@ impl Neighbours {
         }
     }
 
-    /// The fast path has some address of a neighbour.
+    /// Notes that the fast path has an unknown address of a neighbour.
     pub(crate) fn learn(&mut self, device: u32, address: IpAddr) {
         let entry = self.entries.entry((device, address)).or_default();
-        // No neighbour has it: it is sent again, or withdrawn.
+        // The value belongs to no neighbour, so the entry is sent again, or withdrawn.
         entry.told = Some([0; 6]);
         if !entry.dirty {
             entry.dirty = true;
@@ -65,7 +66,7 @@ impl Neighbours {
         }
     }
 
-    /// Replaces the known ones.
+    /// Replaces the known neighbours.
     pub(crate) fn replace_all(&mut self, all: &[Neighbour]) {
         let heard: HashSet<Key> =
             all.iter().filter_map(|n| Some((n.device, address(&n.address)?))).collect();
@@ -84,7 +85,7 @@ impl Neighbours {
         !self.dirty.is_empty()
     }
 
-    /// An IPv6 router has an IPv4 address now: its neighbours are sent under that one too.
+    /// An IPv6 router now has an IPv4 address: its neighbours are also sent under that address.
     pub(crate) fn alias(&mut self, router: u128) {
         let address = IpAddr::V6(Ipv6Addr::from(router));
         let all = self.entries.iter_mut().filter(|(key, _)| key.1 == address);
@@ -98,7 +99,7 @@ impl Neighbours {
         }
     }
 
-    /// Adds up to `most` changes to the text of the interface and family that they concern.
+    /// Adds up to `most` changes to the text for the interface and family that they concern.
     pub(crate) fn tell(
         &mut self,
         most: usize,
@@ -139,7 +140,7 @@ impl Neighbours {
         count
     }
 
-    /// Of the addresses to which the fast path has sent, those that the kernel should probe.
+    /// Those of the addresses that the fast path has sent to which the kernel should probe.
     pub(crate) fn to_probe(&self, device: u32, used: &str, aliases: &Aliases) -> Vec<IpAddr> {
         let parsed = used.split_whitespace().filter_map(|word| word.parse().ok());
         let parsed = parsed.map(|address: IpAddr| match address {

@@ -19,7 +19,7 @@ const MIN_FRAME: u32 = 14;
 pub struct KickError(#[from] Errno);
 
 impl KickError {
-    /// Whether this is why.
+    /// Whether the error has this cause.
     pub fn is(&self, errno: Errno) -> bool {
         self.0 == errno
     }

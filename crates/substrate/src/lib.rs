@@ -17,6 +17,7 @@
 //! | `binds`     | ports that programs of slow paths bind                            |
 //! | `verify`    | asking the kernel's verifier about a tenant's program             |
 //! | `cages`     | programs of routers with `run: kernel`: entered, found, taken out   |
+//! | `hooks`     | programs in Linux's own path of packets                           |
 //! | `kick`      | running the transmit program over a batch of descriptors          |
 //!
 //! Everything here except [`Kicker`], [`Drained`] and [`Table`] needs privileges and is used by the
@@ -28,6 +29,7 @@ mod adopt;
 mod binds;
 mod cages;
 mod drained;
+mod hooks;
 mod keep;
 mod kick;
 mod loading;
@@ -45,6 +47,7 @@ pub use adopt::Claims;
 pub use binds::{BIND_ROWS, BIND_SLICES, BindHolder, BindPlace, BindRow, Binds};
 pub use cages::{CAGE, HeldMap, Judge, JudgeSource};
 pub use drained::Drained;
+pub use hooks::{Direction, HookPlace};
 pub use keep::{Given, Kept};
 pub use kick::{KickError, Kicker};
 pub use loading::{Loaded, Loader, Program};

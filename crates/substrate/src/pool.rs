@@ -200,7 +200,7 @@ impl Substrate {
             .and_then(|()| self.enter("wakers", &ids, &maps(|pool| &pool.waker)));
         if let Err(error) = entered {
             for (id, table) in ids.iter().flat_map(|id| [(id, table), (id, "wakers")]) {
-                // It may be missing.
+                // The entry may be missing.
                 let _ = self.map(table).delete(&id.to_ne_bytes());
             }
             ids.iter().for_each(|id| self.pool_state.set(*id, layout::PoolState::default()));

@@ -133,6 +133,8 @@ pub mod layout {
     pub const CAGED: u32 = 256;
     /// `Interface::flags`: one end of a link of a kernel router.
     pub const WIRE: u32 = 512;
+    /// `Interface::flags`: its kernel router has no slow path.
+    pub const NO_LINUX: u32 = 1024;
     /// The number of devices that the program of a router can name, plus one.
     pub const CAGE_DEVICES: u32 = 64;
 
@@ -197,6 +199,7 @@ mod tests {
             ("IF_TAGS", TAGS),
             ("IF_CAGED", CAGED),
             ("IF_WIRE", WIRE),
+            ("IF_NO_LINUX", NO_LINUX),
             ("CAGE_DEVICES", CAGE_DEVICES),
             ("MATCH_MAC", MATCH_MAC.into()),
             ("MATCH_VLAN", MATCH_VLAN.into()),

@@ -53,7 +53,7 @@ pub enum Error {
     /// Another interface has the match.
     #[error("{0} is taken by another interface")]
     Taken(String),
-    /// A pool that cannot be.
+    /// An impossible pool.
     #[error(transparent)]
     Pool(#[from] europa_pool::ViewError),
     /// The pins belong to a version of Europa with other tables.
@@ -374,6 +374,8 @@ fn sum_counters(table: &Table<layout::Counters>, rows: u32, interface: u32) -> l
         sum.tx_elsewhere += c.tx_elsewhere;
         sum.tx_drop_line += c.tx_drop_line;
         sum.tx_drop_switch += c.tx_drop_switch;
+        sum.rx_drop_passed += c.rx_drop_passed;
+        sum.rx_drop_time += c.rx_drop_time;
     }
     sum
 }
@@ -559,7 +561,7 @@ pub(crate) fn is_taken(ifindex: u32) -> bool {
 }
 
 /// The name of an eBPF program.
-fn name_of(number: u32) -> Option<String> {
+pub(crate) fn name_of(number: u32) -> Option<String> {
     // SAFETY: no memory is passed; a returned descriptor has no other owner.
     let program = unsafe {
         let program = libbpf_sys::bpf_prog_get_fd_by_id(number);

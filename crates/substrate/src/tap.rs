@@ -35,7 +35,7 @@ const HEADER_BYTES: usize = 32;
 pub enum Direction {
     /// To the router.
     In,
-    /// From it.
+    /// The frame left the router.
     Out,
 }
 
@@ -72,7 +72,7 @@ pub struct Record {
     /// 0: the frame passed. Otherwise, the number of its counter in [`layout::Counters`], or one of
     /// [`mod@line`].
     pub cause: u8,
-    /// How it passed.
+    /// The way in which the frame passed.
     pub way: Way,
     /// A number that all records of one frame share, for a kernel router's program; otherwise 0.
     pub frame: u64,
@@ -98,7 +98,7 @@ pub mod line {
 
 /// The meaning of a cause of a drop, in a few words.
 pub fn cause_name(cause: u8) -> &'static str {
-    const NAMES: [(u8, &str); 21] = [
+    const NAMES: [(u8, &str); 22] = [
         (line::LOST, "lost on the link"),
         (line::LIMIT, "link's queue full"),
         (line::SHARE, "sender's pool used up"),
@@ -109,6 +109,7 @@ pub fn cause_name(cause: u8) -> &'static str {
         (cause!(rx_drop_program), "dropped by the XDP program"),
         (cause!(rx_drop_aborted), "XDP program aborted"),
         (cause!(rx_drop_target), "redirected to no device"),
+        (cause!(rx_drop_passed), "passed, but there is no slow path"),
         (cause!(tx_drop_source), "foreign source MAC address"),
         (cause!(tx_drop_address), "source address not bound"),
         (cause!(tx_drop_vlan), "VLAN tag not allowed"),
@@ -125,7 +126,7 @@ pub fn cause_name(cause: u8) -> &'static str {
 }
 
 impl Record {
-    /// Now, on the clock of records.
+    /// The present time on the clock of records.
     pub fn now_ns() -> u64 {
         // Cannot fail for this clock.
         clock_gettime(ClockId::CLOCK_MONOTONIC)
@@ -195,7 +196,7 @@ pub struct Taps {
 /// Frames that a tap has not copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// They exceeded its rate.
+    /// Frames that exceeded the capture's rate.
     pub rate: u64,
     /// The reader was too slow.
     pub room: u64,

@@ -1,5 +1,5 @@
 //! Packets that a switch had taken from routers and not sent when it ended. They count as lost, so
-//! that every packet that an interface offered was sent or has a cause.
+//! that every packet that an interface offered was either sent or has a cause of its loss.
 
 use europa_substrate::layout::{Counters, MAX_INTERFACES};
 
@@ -26,7 +26,7 @@ fn open(c: &Counters) -> i64 {
 }
 
 impl Shared {
-    /// Closes the accounts of the former switch. `pending` are the interfaces of packets that it
+    /// Closes the accounts of the former switch. `pending` lists the interfaces of packets that it
     /// has published to the transmit program, which will still send them.
     pub(crate) fn close_accounts(&self, pending: impl IntoIterator<Item = u32>) {
         let mut lost: Vec<i64> = (0..MAX_INTERFACES)
@@ -41,7 +41,7 @@ impl Shared {
             match u64::try_from(lost) {
                 Ok(0) => {}
                 Ok(lost) => count!(self, id, tx_drop_switch, lost),
-                // It had passed them on before it counted them as offered.
+                // The former switch had passed these packets on before it counted them as offered.
                 Err(_) => count!(self, id, tx_offered, lost.unsigned_abs()),
             }
         }
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn every_counter_of_what_was_sent_closes_the_account() {
-        // A row with 1 in every counter: 13 results for one packet.
+        // A row with 1 in every counter: 13 results, so 12 more than the one offered packet.
         let row = Counters {
             tx_packets: 1,
             tx_elsewhere: 1,
@@ -73,7 +73,8 @@ mod tests {
             ..Counters::default()
         };
         assert_eq!(open(&row), 2);
-        // Rows of different CPUs: a packet offered on one is counted as sent on another.
+        // Rows of different CPUs: a packet that is offered on one CPU is counted as sent on
+        // another.
         let (offered, sent) =
             (Counters { tx_offered: 5, ..row }, Counters { tx_offered: 0, ..row });
         assert_eq!(open(&offered) + open(&sent), 5 - 26);

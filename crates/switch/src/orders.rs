@@ -14,35 +14,36 @@ use serde::{Deserialize, Serialize};
 pub use self::stats::{InlineStats, LinkStats, PortStats, SwitchStats};
 pub use self::tunnel::{TunnelSettings, TunnelStats};
 
-/// How live frames and socket frames of a device are ordered.
+/// How live frames and socket frames of a device are ordered relative to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ways {
-    /// They join in one queue: a tap, a veth that cuts no segments.
+    /// Both go through one queue: a tap, a veth that cuts no segments.
     Join,
-    /// They are two queues, and the kernel can be asked whether one of them is empty: a veth that
+    /// They are in two queues, and the kernel can report whether one of them is empty: a veth that
     /// cuts segments.
     Ask,
-    /// They are two queues, which a device empties independently: a network card.
+    /// They are in two queues, which a device empties independently: a network card.
     Part,
 }
 
 /// An order. Each is answered by one [`Answer`], in order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// The first: its descriptors and settings. Descriptors: those of [`START_DESCRIPTORS`], before
-    /// the last of them those of [`WORKER_DESCRIPTORS`] for each worker.
+    /// The first order: the switch's descriptors and settings. Descriptors: those of
+    /// [`START_DESCRIPTORS`]; before the last of them, those of [`WORKER_DESCRIPTORS`] for each
+    /// worker.
     Start {
-        /// Number of its workers; see [`port_worker`].
+        /// The number of the switch's workers; see [`port_worker`].
         workers: u32,
-        /// The core on which each of them runs.
+        /// The core on which each worker runs.
         cpus: Vec<u32>,
         /// Rows that a counter has.
         counter_rows: u32,
-        /// Cores that this machine has for it and the routers.
+        /// The number of this machine's cores that are available to the switch and the routers.
         cores: u32,
     },
-    /// A pool to serve. Descriptors: its memory, the waker that the receive program uses,
-    /// and, if its router has a process, a pipe that wakes it.
+    /// Add a pool. Descriptors: its memory, the waker that the receive program uses, and, if its
+    /// router has a process, a pipe that wakes it.
     AddPool {
         /// Number of the pool.
         pool: u32,
@@ -54,53 +55,53 @@ pub enum Order {
         interfaces: u32,
         /// The process that fills its receive rings.
         of: PoolOf,
-        /// Number of the worker that takes its router's packets, and that its router wakes.
+        /// The number of the worker that takes the router's packets, and that the router wakes.
         worker: u32,
-        /// Whether its router never sleeps, and so its worker does not either.
+        /// Whether the router never sleeps; then its worker does not sleep either.
         busy: bool,
     },
-    /// A router that will run inside this switch, on a pool that it serves. The router's own orders
-    /// have its settings. Descriptors: its control socket, the socket to which the next node
-    /// connects, and its log.
+    /// Add a router that will run inside this switch, on a pool that the switch serves. The
+    /// router's own orders have its settings. Descriptors: its control socket, the socket to which
+    /// the next node connects, and its log.
     AddInline {
-        /// Number of the pool; the router ends with it.
+        /// The number of the pool; the router ends with the pool.
         pool: u32,
     },
-    /// Forget a pool and drop every descriptor that names it.
+    /// Remove a pool, and drop every descriptor that names it.
     RemovePool {
         /// Number of the pool.
         pool: u32,
     },
-    /// An output. Descriptors: a packet socket bound to the device, the socket through which its
+    /// Add a port. Descriptors: a packet socket bound to the device, the socket through which its
     /// losses are read, and for [`Ways::Ask`] the program of [`europa_substrate::Drained`].
     AddPort {
         /// Number of the port.
         port: u32,
-        /// Number of the device in its namespace.
+        /// The number of the device in its namespace.
         device: u32,
-        /// Its rate in bits a second, if known.
+        /// The device's rate in bits a second, if known.
         rate_bits: Option<u64>,
-        /// Whether live frames can be sent by it.
+        /// Whether live frames can be sent by the port.
         live: bool,
         /// Whether live frames and those of a socket leave in the order in which they were sent.
         ways: Ways,
         /// Whether the device cuts a packet of merged TCP segments into the original ones.
         segments: bool,
     },
-    /// The rate of a port from now on.
+    /// Set the rate of a port.
     Rate {
         /// Number of the port.
         port: u32,
-        /// Its rate in bits a second, if known.
+        /// The device's rate in bits a second, if known.
         rate_bits: Option<u64>,
     },
-    /// Replace a port's queues and their order. Waiting packets stay in their queues, if these
-    /// stay. Descriptor, with queues: memory of [`QUEUE_BYTES`](crate::QUEUE_BYTES) for their
-    /// statistics, always the same for a port.
+    /// Replace a port's queues and their order. Waiting packets remain in their queues, if these
+    /// remain. The descriptor, if there are queues, is memory of
+    /// [`QUEUE_BYTES`](crate::QUEUE_BYTES) for their statistics, always the same for a port.
     Queues {
         /// Number of the port.
         port: u32,
-        /// Without it: first in, first out, each interface up to a share.
+        /// `None`: first in, first out, and each interface up to a share.
         queues: Option<PortQueues>,
     },
     /// Forget a port.
@@ -108,7 +109,7 @@ pub enum Order {
         /// Number of the port.
         port: u32,
     },
-    /// An interface whose transmit ring the worker serves.
+    /// Add an interface whose transmit ring the worker serves.
     AddInterface {
         /// Number of the interface.
         interface: u32,
@@ -118,18 +119,18 @@ pub enum Order {
         local: u32,
         /// The destination of its frames.
         to: Target,
-        /// Source addresses it is bound to.
+        /// Source addresses that the interface may use.
         bound: Vec<IpNet>,
         /// The link's effects on packets that the interface sends.
         impairment: Option<Settings>,
-        /// The slice whose rules hold for its packets.
+        /// The slice whose rules apply to the interface's packets.
         filtered_by: Option<FilteredBy>,
     },
-    /// The slice whose rules hold for an interface's packets from now on.
+    /// Set the slice whose rules apply to an interface's packets from now on.
     Filter {
         /// Number of the interface.
         interface: u32,
-        /// None: no rules.
+        /// `None` means no rules.
         filtered_by: Option<FilteredBy>,
     },
     /// Set the interfaces of numbers in rules. If an interface is removed, its number means none.
@@ -137,11 +138,11 @@ pub enum Order {
         /// The numbers in rules, with their destinations.
         ways: Vec<(u16, Option<Way>)>,
     },
-    /// A new connection for changes of rules. Descriptor: one end of a connection for
+    /// Add a connection for changes of rules. The descriptor is one end of a connection for
     /// [`FilterOrder`](crate::FilterOrder)s.
     Filters,
-    /// Replace the effects of an interface's link. Packets in transit arrive at their time; without
-    /// an impairment, at once.
+    /// Replace the effects of an interface's link. Packets in transit arrive at their time; if the
+    /// link has no effects now, at once.
     Impair {
         /// Number of the interface.
         interface: u32,
@@ -154,25 +155,25 @@ pub enum Order {
         interface: u32,
     },
     /// Set the tunnel of an interface to another machine, in both directions. Descriptors: a UDP
-    /// socket bound to the local address and port, which is used if no other tunnel has one, and a
+    /// socket bound to the local address and port, which is used if no other tunnel has one; and a
     /// UDP socket connected to the other machine.
     Tunnel {
-        /// Number of the interface that sends.
+        /// The number of the interface that sends.
         interface: u32,
         /// Its settings.
         settings: TunnelSettings,
     },
-    /// Forget the tunnel of an interface.
+    /// Remove the tunnel of an interface.
     RemoveTunnel {
         /// Number of the interface.
         interface: u32,
     },
-    /// Hand over copies of the receiving sockets of tunnels, for a new node. They are sent with
+    /// Return copies of the receiving sockets of tunnels, for a new node. They are sent with
     /// [`Answer::Sockets`].
     TunnelSockets,
     /// Report the counters.
     Stats,
-    /// List the served objects: for a node that has just started.
+    /// List the served objects, for a node that has just started.
     Describe,
 }
 
@@ -183,12 +184,12 @@ pub enum PoolOf {
     Process,
     /// A router that runs inside the switch.
     Inline,
-    /// No router: the switch passes it on. See the node's relays.
+    /// No router: the switch passes the frames on. See the node's relays.
     Relay,
 }
 
-/// Descriptors that come with [`Order::Start`], in this order; the names are those of the
-/// substrate's maps where there is one. The next node connects to the last one.
+/// Descriptors that come with [`Order::Start`], in this order. A descriptor of one of the
+/// substrate's maps has that map's name. The next node connects to the last one.
 pub const START_DESCRIPTORS: [&str; 11] = [
     "interfaces",
     "encap",
@@ -207,17 +208,17 @@ pub const START_DESCRIPTORS: [&str; 11] = [
 pub const WORKER_DESCRIPTORS: [&str; 3] =
     ["transmit program", "doorbell", "what rings the doorbell"];
 
-/// The worker that sends by a port, of `workers` workers.
+/// The worker that sends by a port, if there are `workers` workers.
 pub fn port_worker(port: u32, workers: u32) -> u32 {
     port % workers.max(1)
 }
 
-/// A port's queues: slices, their routers, the routers' queues.
+/// A port's queues: slices, their routers, and the routers' queues.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PortQueues {
     /// The port's rate.
     pub rate: Option<Rate>,
-    /// Slices that send by it, each once.
+    /// Slices that send by the port, each once.
     pub slices: Vec<SliceQueues>,
 }
 
@@ -228,11 +229,11 @@ pub struct SliceQueues {
     pub name: String,
     /// Its part.
     pub share: Share,
-    /// Its routers that send by the port, each once.
+    /// The slice's routers that send by the port, each once.
     pub routers: Vec<RouterQueues>,
 }
 
-/// A router's part of its slice's part of a port.
+/// A router's part of its slice's share of a port.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RouterQueues {
     /// Its name.
@@ -246,18 +247,19 @@ pub struct RouterQueues {
 /// A queue of a router on a port.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueueOf {
-    /// Its number, unique in the slice; 0 for an interface's own, for packets that name no other.
+    /// The queue's number, unique in the slice; 0 for an interface's own queue, for packets that
+    /// name no other.
     pub number: u16,
     /// Number of the interface.
     pub interface: u32,
     /// Its settings.
     pub settings: QueueSettings,
-    /// For an interface's own: packets are not dropped, but the interface waits.
+    /// For an interface's own queue: packets are not dropped, but the interface waits.
     pub holds: bool,
 }
 
 impl QueueOf {
-    /// Its identity among its router's queues.
+    /// The queue's identity among its router's queues.
     pub(crate) fn key(&self) -> (u16, u32) {
         (self.number, if self.number == 0 { self.interface } else { 0 })
     }
@@ -268,18 +270,18 @@ impl QueueOf {
 pub enum Target {
     /// Out by a port.
     Port(u32),
-    /// Into the pool of the router that has this interface.
+    /// The pool of the router that has this interface.
     Link(u32),
-    /// Another machine, by the interface's own tunnel.
+    /// Another machine, through the interface's own tunnel.
     Tunnel,
 }
 
-/// The slice whose rules hold for an interface's packets.
+/// The slice whose rules apply to an interface's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilteredBy {
     /// Number of the slice among filters.
     pub slice: u16,
-    /// Number of this interface in the slice's rules; 0 if none of them names it.
+    /// The number of this interface in the slice's rules; 0 if no rule names it.
     pub interface: u16,
     /// The interface that leads to the router's own Linux.
     pub linux: Option<u32>,
@@ -292,7 +294,7 @@ pub struct Way {
     pub interface: u32,
     /// The new destination address; unchanged by default.
     pub destination: Option<[u8; 6]>,
-    /// Whether they get that interface's Ethernet address as source.
+    /// Whether the packets get that interface's Ethernet address as source.
     pub own_source: bool,
 }
 
@@ -307,14 +309,14 @@ pub enum Answer {
     Stats(SwitchStats),
     /// The objects that it serves.
     Served(Served),
-    /// The places of the statistics of a port's queues: those of each slice, after it of each of
-    /// its routers, after that of each of its queues.
+    /// The places of the statistics of a port's queues: of each slice, then of each of its routers,
+    /// then of each of that router's queues.
     Places(Vec<u32>),
-    /// The local addresses of the sockets that are sent with it, in order.
+    /// The local addresses of the sockets that are sent with the answer, in order.
     Sockets(Vec<SocketAddr>),
 }
 
-/// The objects that a switch serves, as orders have them.
+/// The objects that a switch serves, in the form of orders.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Served {
     /// Numbers of pools.
@@ -325,7 +327,7 @@ pub struct Served {
     pub interfaces: Vec<ServedInterface>,
     /// Tunnels, by number of the sending interface.
     pub tunnels: Vec<(u32, TunnelSettings)>,
-    /// Numbers of pools whose routers run inside it.
+    /// The numbers of pools whose routers run inside the switch.
     pub inline: Vec<u32>,
 }
 
@@ -342,7 +344,7 @@ pub struct ServedInterface {
     pub impairment: Option<Settings>,
 }
 
-/// The geometry of [`Order::AddPool`].
+/// The geometry that [`Order::AddPool`] describes.
 pub fn geometry(slots: u32, slot_bytes: u32, interfaces: u32) -> Geometry {
     Geometry { slots, slot_bytes, interfaces }
 }

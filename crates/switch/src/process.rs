@@ -1,4 +1,4 @@
-//! The switch process: its parts at the start, and its threads, one for each worker.
+//! The switch process: the parts that it gets at the start, and its threads, one for each worker.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub enum SwitchError {
         WORKER_DESCRIPTORS.len()
     )]
     Start,
-    /// A thread for a worker, or for the devices' losses.
+    /// No thread could be started for a worker, or for the devices' losses.
     #[error("starting a thread: {0}")]
     Thread(std::io::Error),
     /// The kernel.
@@ -50,12 +50,12 @@ pub enum SwitchError {
     },
 }
 
-/// Runs a switch that receives its orders from `control`, and after that node's end from the next
-/// one. It runs until it is killed.
+/// Runs a switch that receives its orders from `control`, and after the end of that node from the
+/// next node. It runs until it is killed.
 ///
 /// # Errors
-/// The reason for its end. If the node closes before it has sent the switch's identity, the switch
-/// ends silently.
+/// The reason for the end of the switch. If the node closes the socket before it has sent the
+/// switch's identity, the switch ends silently.
 pub fn run(control: OwnedFd) -> Result<(), SwitchError> {
     let mut orders: Channel<Answer, Order> = Channel::new(control);
     let (first, mut descriptors) = match orders.receive() {
@@ -69,7 +69,7 @@ pub fn run(control: OwnedFd) -> Result<(), SwitchError> {
     first.serve(Orders::Node(orders, crew))
 }
 
-/// Starts all workers but the first, which the caller is.
+/// Starts all workers except the first, which is the caller.
 fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew), SwitchError> {
     let Order::Start { workers, cpus, counter_rows, cores } = order else {
         return Err(SwitchError::Start);
@@ -87,7 +87,7 @@ fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew),
         return Err(SwitchError::Start);
     }
     let several = workers > 1;
-    // The cores of the workers after the first are not for routers.
+    // The cores of the other workers are not available to routers.
     let cores = cores.saturating_sub(workers - 1).max(1);
     let mapping = |error| SwitchError::System { what: "mapping a table", error };
     let shared = Arc::new(Shared::new(
@@ -123,7 +123,7 @@ fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew),
             .map_err(|error| SwitchError::System { what: "preparing for routers", error })?;
         let worker = Worker::new(number, common.clone(), live, sleeper, guests);
         let (peers, status) = (common.peers.clone(), status.clone());
-        Ok::<_, SwitchError>(Turning { worker, number, peers, cores, status })
+        Ok::<_, SwitchError>(Turning { worker, number, peers, cores, status, has_cores: true })
     };
     let mut posts = (0..).zip(posts);
     let (number, post) = posts.next().ok_or(SwitchError::Start)?;
@@ -133,7 +133,7 @@ fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew),
         let desk = crew.hire(peer.clone());
         let (turning, cpu) = (turning.clone(), *cpu);
         let run = move || {
-            // The process ends with each of its workers, and is started again as a whole.
+            // The process ends when one of its workers ends, and is then started again as a whole.
             let _ends = Ends;
             move_to(cpu);
             let ended = turning(number, post).and_then(|mut it| it.serve(Orders::Desk(desk)));
@@ -154,7 +154,7 @@ impl Drop for Ends {
     }
 }
 
-/// Moves this thread to one core. If the kernel refuses, it stays on its core.
+/// Moves this thread to one core. If the kernel refuses, the thread stays on its core.
 fn move_to(cpu: u32) {
     let mut only = CpuSet::new();
     if only.set(cpu as usize).is_ok() {

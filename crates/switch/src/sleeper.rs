@@ -14,11 +14,20 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::time::TimeSpec;
 use nix::unistd::read;
 
+/// What has ended a sleep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Woken {
+    /// There is an order: from the node for this switch, or for a router inside it.
+    pub(crate) ordered: bool,
+    /// A router has packets, or was woken for some.
+    pub(crate) with_router: bool,
+}
+
 pub(crate) struct Sleeper {
     doorbell: OwnedFd,
-    /// Ready when a router was woken since it was last asked.
+    /// Ready if a router has been woken since the last read.
     wakes: Epoll,
-    /// Ready as long as a packet waits in a socket.
+    /// Ready while a packet waits in a socket.
     sockets: Epoll,
 }
 
@@ -28,20 +37,20 @@ impl Sleeper {
         Ok(Self { doorbell, wakes: epoll()?, sockets: epoll()? })
     }
 
-    /// Wakes up with the router that waits on `waker`. Only when it is woken, not as long as the
-    /// waker is set: its owner clears it.
+    /// Wakes up with the router that waits on `waker`: only at the moment when the router is woken,
+    /// not while the waker is set, as only its owner clears it.
     pub(crate) fn watch(&self, waker: impl AsFd) -> Result<()> {
         self.wakes.add(waker, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, 0))
     }
 
-    /// Stops watching a waker. Closing the descriptor would not suffice: other processes have it as
-    /// well.
+    /// Stops watching a waker. Closing the descriptor would not suffice, because other processes
+    /// have it as well.
     pub(crate) fn leave(&self, waker: impl AsFd) {
-        // It was watched.
+        // The waker was watched.
         let _ = self.wakes.delete(waker);
     }
 
-    /// Wakes up as long as a packet waits in a socket.
+    /// Wakes up while a packet waits in a socket.
     pub(crate) fn listen(&self, socket: impl AsFd) -> Result<()> {
         match self.sockets.add(socket, EpollEvent::new(EpollFlags::EPOLLIN, 0)) {
             Err(nix::Error::EEXIST) => Ok(()),
@@ -51,19 +60,18 @@ impl Sleeper {
 
     /// Stops watching a socket.
     pub(crate) fn ignore(&self, socket: impl AsFd) {
-        // It may not be watched.
+        // The socket may not be watched.
         let _ = self.sockets.delete(socket);
     }
 
-    /// Clears the routers that were woken while the switch was awake.
+    /// Forgets routers that were woken while the switch was awake.
     pub(crate) fn forget_wakes(&self) {
         let mut events = [EpollEvent::empty(); 16];
-        // A leftover wakes the switch once too often.
+        // If an event remains, the switch is woken once too often.
         let _ = self.wakes.wait(&mut events, EpollTimeout::ZERO);
     }
 
-    /// Sleeps until an event, or until `time` has passed. Returns whether there is an order: from
-    /// the node for this switch, or for a router inside it.
+    /// Sleeps until an event, or until `time` has passed.
     ///
     /// # Errors
     /// The error of ppoll(2).
@@ -71,7 +79,7 @@ impl Sleeper {
         &self,
         [node, guests]: [BorrowedFd<'_>; 2],
         time: Option<Duration>,
-    ) -> Result<bool> {
+    ) -> Result<Woken> {
         let mut wait = [
             PollFd::new(node, PollFlags::POLLIN),
             PollFd::new(guests, PollFlags::POLLIN),
@@ -84,9 +92,11 @@ impl Sleeper {
             Err(error) => return Err(error),
         }
         if wait[2].any() == Some(true) {
-            // The doorbell is a non-blocking pipe. Events that it does not take at once ring again.
+            // The doorbell is a non-blocking pipe. If bytes remain after this read, the doorbell
+            // rings again.
             let _ = read(&self.doorbell, &mut [0; 4096]);
         }
-        Ok(wait[0].any() == Some(true) || wait[1].any() == Some(true))
+        let [node, guests, doorbell, wakes, _] = wait.each_ref().map(|fd| fd.any() == Some(true));
+        Ok(Woken { ordered: node || guests, with_router: doorbell || wakes })
     }
 }

@@ -1,10 +1,11 @@
-//! Sending by sockets: frames are copied into private memory, checked there, and handed to the
-//! device in one system call. For small batches, for frames too long for live ones, for streams of
-//! TCP, and for devices without live frames.
+//! Sending by sockets: frames are copied into private memory, checked there, and passed to the
+//! device in one system call. This is for small batches, for frames too long for live ones, for TCP
+//! streams, and for devices without live frames.
 
 use std::io::IoSlice;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
 
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg};
@@ -37,13 +38,13 @@ impl Socket {
         Self(fd)
     }
 
-    /// Whether all that was sent by it has left it.
+    /// Whether everything that was sent by the socket has left it.
     pub(crate) fn is_out(&self) -> bool {
         europa_port::is_out(&self.0)
     }
 }
 
-/// Packets that are copied and wait to be sent; one for all ports of a worker.
+/// Packets that are copied and wait to be sent; each worker has one outbox for all its ports.
 pub(crate) struct Outbox {
     memory: Box<[u8]>,
     packets: Vec<Copied>,
@@ -62,7 +63,7 @@ struct Copied {
     interface: u32,
     counted_bytes: u64,
     taps: u32,
-    /// Bytes of outer headers, and whether there is a tag that the router does not see.
+    /// Bytes of outer headers, and whether the frame has a tag that the router does not see.
     outer: usize,
     tagged: bool,
     /// The rest of a super-packet, in its slot.
@@ -92,9 +93,10 @@ impl Copied {
 pub(crate) struct Sent {
     /// Frames that the device took.
     pub(crate) frames: u64,
-    /// Whether it accepted merged segments.
+    /// Whether the socket accepted merged segments.
     pub(crate) merged: bool,
-    /// Whether it refused some. A device without segmentation does, and one whose link is down.
+    /// Whether the socket refused merged segments: the device has no segmentation, or its link is
+    /// down.
     pub(crate) merged_refused: bool,
 }
 
@@ -116,8 +118,8 @@ impl Outbox {
         self.packets.last().map_or(0, Copied::end)
     }
 
-    /// Copies a frame, checks the copy and keeps it for sending, merged with the former one if
-    /// possible; counts a refusal. Afterwards the slot is not needed.
+    /// Copies a frame, checks the copy and keeps it for sending, merged with the former frame if
+    /// possible. Counts a refused frame. Afterwards the slot is not needed.
     pub(crate) fn add(
         &mut self,
         shared: &Shared,
@@ -192,8 +194,8 @@ impl Outbox {
         }
     }
 
-    /// Copies the headers of a super-packet, checks the copy and keeps it to be sent; the slot is
-    /// needed until then. If not, a refusal is counted.
+    /// Copies the headers of a super-packet, checks the copy and keeps it for sending; the slot is
+    /// needed until then. Counts a refused super-packet.
     pub(crate) fn add_long(
         &mut self,
         shared: &Shared,
@@ -206,36 +208,42 @@ impl Outbox {
         let long = Long::read(view, packet.word, &mut head);
         let interface = shared.interfaces.get(packet.interface);
         let encap = shared.encap.get(packet.interface);
+        let before = before_frame(&interface, &encap);
         let fits = |long: &Long| {
-            long.longest() <= interface.max_frame as usize && before_frame(&interface, &encap) == 0
+            let is_bare = interface.flags & VXLAN == 0;
+            long.longest() <= interface.max_frame as usize && is_bare
         };
+        // Its router can have changed it since it was taken.
+        let frames = u64::from(packet.frames);
         let Some(long) = long.filter(fits) else {
-            count!(shared, packet.interface, tx_drop_length, 1);
+            count!(shared, packet.interface, tx_drop_length, frames);
             return false;
         };
         let head = &mut head[..long.headers];
         let verdict = policy.check(&interface, head);
         match verdict {
             Ok(()) => {}
-            Err(Refusal::Length) => count!(shared, packet.interface, tx_drop_length, long.frames()),
-            Err(Refusal::Source) => count!(shared, packet.interface, tx_drop_source, long.frames()),
-            Err(Refusal::Vlan) => count!(shared, packet.interface, tx_drop_vlan, long.frames()),
-            Err(Refusal::Address) => {
-                count!(shared, packet.interface, tx_drop_address, long.frames());
-            }
+            Err(Refusal::Length) => count!(shared, packet.interface, tx_drop_length, frames),
+            Err(Refusal::Source) => count!(shared, packet.interface, tx_drop_source, frames),
+            Err(Refusal::Vlan) => count!(shared, packet.interface, tx_drop_vlan, frames),
+            Err(Refusal::Address) => count!(shared, packet.interface, tx_drop_address, frames),
         }
-        let Some(offload) = long.finish(head).filter(|_| verdict.is_ok()) else { return false };
+        let Some(offload) = long.finish(head, before).filter(|_| verdict.is_ok()) else {
+            return false;
+        };
         let start = self.end();
         let from = start + OFFLOAD_BYTES;
         self.memory[start..from].copy_from_slice(&offload);
-        self.memory[from..from + head.len()].copy_from_slice(head);
+        let length = before + head.len();
+        self.memory[from + before..from + length].copy_from_slice(head);
+        finish(&interface, &encap, &mut self.memory[from..from + length], before);
         let (offset, bytes) = long.payload(view, packet.word);
         self.packets.push(Copied {
             start,
-            length: head.len(),
-            frames: long.frames(),
+            length,
+            frames,
             interface: packet.interface,
-            counted_bytes: long.wire_bytes(),
+            counted_bytes: u64::from(packet.wire_bytes()) - frames * before as u64,
             // With a capture it would have been cut.
             taps: 0,
             outer: 0,
@@ -312,7 +320,8 @@ impl Outbox {
         let addresses: [Option<SockaddrStorage>; BATCH] = [None; BATCH];
         let mut sent = Sent::default();
         let mut from = 0;
-        // Before they are sent, as an answer may arrive before the call returns.
+        // Captures get the packets before they are sent, as an answer may arrive before the call
+        // returns.
         let tapped = packets.iter().any(|packet| packet.taps != 0).then(Record::now_ns);
         while from < packets.len() {
             let result = sendmmsg(
@@ -331,6 +340,9 @@ impl Outbox {
                         count!(shared, packet.interface, tx_bytes, packet.counted_bytes);
                         sent.frames += packet.frames;
                         sent.merged |= packet.frames > 1;
+                        if packet.rest.is_some() {
+                            shared.whole_packets.fetch_add(1, Ordering::Relaxed);
+                        }
                     }
                     if let Some(time_ns) = tapped {
                         (from..from + taken).for_each(|at| self.tap(shared, at, 0, time_ns));

@@ -20,11 +20,11 @@ use crate::orders::{TunnelSettings, TunnelStats};
 use crate::pools::Pools;
 use crate::tables::{Shared, count};
 
-/// Time for which an awake worker does not check its sockets after one check without packets: a
-/// check is a system call. A sleeping worker is woken.
+/// The time for which an awake worker does not check its sockets after a check without packets: a
+/// check is a system call. A packet wakes a sleeping worker.
 const PAUSE: Duration = Duration::from_micros(10);
 
-/// Most packets that are received in a round.
+/// The maximum number of packets that are received in a round.
 const MOST_PACKETS: u64 = 256;
 
 /// The end of a link to another machine.
@@ -40,18 +40,19 @@ pub(crate) struct Tunnel {
 struct Underlay {
     local: SocketAddr,
     socket: OwnedFd,
-    /// Numbers of sending interfaces, by the link's number and the other machine.
+    /// The numbers of sending interfaces, by the number of the link and the address of the other
+    /// machine.
     links: HashMap<(u32, IpAddr), u32>,
 }
 
-/// All tunnels, as one worker has them.
+/// All tunnels, as seen by one worker.
 #[derive(Default)]
 pub(crate) struct Tunnels {
-    /// By number of the sending interface.
+    /// The tunnels that the switch has, by number of the sending interface.
     all: Vec<Option<Box<Tunnel>>>,
     underlays: Vec<Underlay>,
     outbox: Outbox,
-    /// For IPv4 and for IPv6: the kernel keeps the length of the last address there.
+    /// One for IPv4 and one for IPv6: the kernel stores the length of the last address there.
     inboxes: [Inbox; 2],
     look_at: Option<Instant>,
     /// Received packets of no link.
@@ -60,14 +61,14 @@ pub(crate) struct Tunnels {
     pub(crate) malformed: u64,
 }
 
-/// A tunnel, and where its packets are gathered.
+/// A tunnel, and the outbox in which its packets are gathered.
 pub(crate) struct Leaving<'a> {
     tunnel: &'a mut Tunnel,
     outbox: &'a mut Outbox,
 }
 
 impl Leaving<'_> {
-    /// Copies a frame out of its slot. False if it cannot leave, which is counted.
+    /// Copies a frame from its slot. Returns false if the frame cannot leave, and counts this.
     #[inline]
     pub(crate) fn pass(
         &mut self,
@@ -98,8 +99,8 @@ impl Tunnels {
         !self.underlays.is_empty()
     }
 
-    /// Sets up or changes the tunnel of an interface. Sequence, counters and unfinished frames of
-    /// an existing one stay.
+    /// Sets up or changes the tunnel of an interface. An existing tunnel keeps its sequence,
+    /// counters and unfinished frames.
     pub(crate) fn set(
         &mut self,
         interface: u32,
@@ -237,7 +238,7 @@ impl Tunnels {
 struct Arriving<'a> {
     pools: &'a Pools,
     shared: &'a Shared,
-    /// The end of the last frame, usually also of the next one.
+    /// The end to which the last frame went; the next one usually goes there too.
     last: Option<(u32, End<'a>)>,
     frames: u64,
 }
@@ -253,7 +254,7 @@ impl Arriving<'_> {
                 let delivered = arrive(self.shared, frame, end) == Delivery::Done;
                 self.frames += u64::from(delivered);
             }
-            // Its router restarts.
+            // The interface's router restarts.
             None => count!(self.shared, to, rx_drop_ring, 1),
         }
     }

@@ -17,7 +17,7 @@ pub(crate) struct Packet {
     pub(crate) what: String,
 }
 
-/// Destinations that settings concern, beside neighbours and the router itself.
+/// Destinations that settings concern, in addition to neighbours and the router itself.
 pub(crate) const FAR: &str = "10.9.1.7";
 const FAR6: &str = "fd09:1::7";
 
@@ -133,7 +133,7 @@ fn source4(random: &mut Random, interface: usize, is_group: bool, often: usize) 
         1 => "10.0.1.1".into(),
         2 => format!("10.9.1.{}", 100 + random.below(50)),
         3 => "10.0.0.255".into(),
-        // Linux tells a sender of about one error a second (`ip_error` in the kernel).
+        // Linux sends a sender about one error a second (`ip_error` in the kernel).
         _ => format!("10.0.{interface}.{}", 20 + random.below(20)),
     };
     text.parse().expect("an address")

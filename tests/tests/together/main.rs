@@ -1,4 +1,4 @@
-//! Tests that mostly wait, and neither measure nor look for remains. They run beside each other;
+//! Tests that mostly wait, and neither measure nor search for remains. They run at the same time;
 //! all other tests have the machine for themselves.
 
 mod adopt_hosts;

@@ -1,4 +1,4 @@
-//! Which packets belong to which interface: the table, the precedence and the broadcasts of
+//! Tests which packets belong to which interface: the table, the precedence and the broadcasts of
 //! docs/matches.md, with real frames.
 //!
 //! One router has an interface of each kind on the left, and for each of them one in a VLAN of its
@@ -72,11 +72,11 @@ fn up(kinds: &[Kind], by: &str) -> Line {
     line
 }
 
-/// Methods by which the left port receives: `auto` is tc, where the kernel can.
+/// Methods by which the left port receives: `auto` is tc, if the kernel supports it.
 const WAYS: [&str; 2] = ["xdp", "auto"];
-/// Copies the frames that the left port gives to Linux to `seen`, behind the programs of XDP and of
-/// tc. A capture at the port itself comes before the programs of tc, and also sees frames that they
-/// take.
+/// Copies the frames that the left port passes to Linux to `seen`, after the programs of XDP and of
+/// tc. A capture at the port itself would come before the programs of tc, and would also see frames
+/// that they take.
 const COPY: &str = "add table netdev seen; add chain netdev seen by \
     { type filter hook ingress device eu-left priority 0; }; \
     add rule netdev seen by dup to seen";
@@ -146,7 +146,7 @@ fn check_arrivals_at(line: &Line, kinds: &[Kind], rows: &[Arrival]) {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// A frame that a router sends by an interface: what leaves, or why not.
+/// A frame that a router sends by an interface: the frame that leaves, or the cause of its drop.
 struct Departure {
     what: &'static str,
     by: &'static str,
@@ -178,7 +178,7 @@ fn without_flow(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// Checks that both ways out, the socket's and the live frames', do the same.
+/// Checks that both ways to send, by socket and as live frames, have the same result.
 fn check_departures(line: &Line, kinds: &[Kind], rows: &[Departure]) {
     let expressions: Vec<_> = rows
         .iter()

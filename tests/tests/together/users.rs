@@ -1,4 +1,5 @@
-//! Three users, two slices and unknown callers, over TLS: the requests of each, and the answers.
+//! Three users, two slices and unknown callers, over TLS: tests the requests of each, and the
+//! answers.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};

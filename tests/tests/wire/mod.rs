@@ -1,5 +1,4 @@
-//! Frames as they are on the wire: written as expressions of scapy, sent and found again
-//! byte by byte.
+//! Frames on the wire: written as expressions of scapy, sent, and compared byte by byte.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use europa_tests::{Captured, Namespace};

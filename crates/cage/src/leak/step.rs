@@ -1,4 +1,4 @@
-//! One instruction: its effect on a state, or why it is refused.
+//! One instruction: its effect on a state, or the reason why it is refused.
 
 use crate::instruction::{Instruction, LOAD_WIDE, wide};
 use crate::leak::helpers::{self, Gives, Takes};
@@ -6,7 +6,7 @@ use crate::leak::state::{Byte, State};
 use crate::leak::value::{Range, Region, Value};
 use crate::object::Object;
 
-/// Why an instruction is refused, in words for its author.
+/// The reason why an instruction is refused, for the program's author.
 pub(super) type Refusal = &'static str;
 
 pub(super) const ARITHMETIC: Refusal = "arithmetic that makes a number of a pointer";
@@ -18,11 +18,12 @@ pub(super) const MEMORY: Refusal = "a helper reads memory that contains a pointe
 pub(super) const VERDICT: Refusal = "a pointer is returned as a number";
 pub(super) const UNKNOWN: Refusal = "an access that cannot be followed";
 
-/// Places in the frame, whose distance is no secret; whole, and their low halves.
+/// Regions of the frame: distances in them are no secret. They include the low halves of such
+/// addresses.
 const PLACES: &[Region] = &[Region::Frame, Region::FrameEnd];
 const SHORT_PLACES: &[Region] = &[Region::Frame, Region::FrameEnd, Region::FrameLow];
 
-/// Functions whose stacks the cage clears, by depth, and from where on.
+/// Functions whose stacks the cage must clear, by depth, with the start of the part to clear.
 pub(super) type Unset = Vec<(u8, i32)>;
 
 fn get(state: &State, register: u8) -> Value {
@@ -44,7 +45,7 @@ pub(super) fn arithmetic(state: &mut State, instruction: Instruction) -> Result<
         _ => get(state, src),
     };
     let old = get(state, dst);
-    // Byte order has no second operand; a move has no first.
+    // A change of the byte order has no second operand; a move has no first.
     let unary = matches!(operation, 0x80 | 0xd0);
     let first = if operation == 0xb0 { Value::NUMBER } else { old };
     let second = if unary { Value::NUMBER } else { by };
@@ -80,7 +81,7 @@ fn moved(pointer: Value, by: Range, back: bool) -> Result<Value, Refusal> {
     let Value::Pointer(region, origin) = pointer else { return Err(ARITHMETIC) };
     Ok(match region {
         Region::Stack { depth, low, high } => {
-            // A distance is a signed number; a far one may be any number.
+            // A distance is a signed number; if it is large, it may be any number.
             let near =
                 |number: u64| i32::try_from(number.cast_signed()).ok().filter(|n| n.abs() <= 1024);
             let both = near(by.low).zip(near(by.high)).filter(|(from, to)| from <= to);
@@ -133,7 +134,7 @@ impl Range {
     }
 }
 
-/// A wide load. `function` is the place that its immediate leads to.
+/// Follows a wide load. `function` is the place to which its immediate leads.
 pub(super) fn load_wide(state: &mut State, instruction: Instruction, high: i32, function: usize) {
     let low = instruction.immediate.cast_unsigned();
     let value = match instruction.src {
@@ -145,7 +146,7 @@ pub(super) fn load_wide(state: &mut State, instruction: Instruction, high: i32, 
     set(state, instruction.dst, value);
 }
 
-/// Bytes that a memory access is for.
+/// The number of bytes of a memory access.
 fn bytes(code: u8) -> usize {
     match code & 0x18 {
         0x00 => 4,
@@ -158,7 +159,7 @@ fn bytes(code: u8) -> usize {
 /// Offset of `ingress_ifindex` in the context.
 const DEVICE: i16 = 12;
 
-/// Whether a read is that of the frame's receiving device.
+/// Whether an instruction reads the frame's receiving device.
 pub(super) fn reads_device(state: &State, instruction: Instruction) -> bool {
     let of_context = matches!(get(state, instruction.src), Value::Pointer(Region::Context, _));
     of_context && instruction.offset == DEVICE && bytes(instruction.code) == 4
@@ -183,6 +184,13 @@ pub(super) fn load(
             16.. => number,
             _ => return Err(UNKNOWN),
         },
+        Value::Pointer(Region::Packet, _) => match offset {
+            76 | 140 => Value::Pointer(Region::Frame, 0),
+            80 => Value::Pointer(Region::FrameEnd, 0),
+            // `flow_keys` and `sk` are memory of the kernel.
+            144..152 | 168..176 => return Err(UNKNOWN),
+            _ => number,
+        },
         Value::Pointer(Region::Stack { depth, low, high }, _) => {
             let (low, high) = (low + i32::from(offset), high + i32::from(offset));
             let Some(stack) = state.stacks.get(usize::from(depth)) else { return Err(UNKNOWN) };
@@ -205,7 +213,7 @@ pub(super) fn load(
     Ok(())
 }
 
-/// A write to memory; `atomic` with the fetched value.
+/// Follows a write to memory; for an atomic operation, also the fetched value.
 pub(super) fn store(
     state: &mut State,
     instruction: Instruction,
@@ -239,7 +247,7 @@ pub(super) fn store(
                 stack.write_data(low, high, count, if atomic { Value::NUMBER } else { value });
             }
         }
-        Value::Pointer(Region::Frame | Region::Value | Region::Record, _)
+        Value::Pointer(Region::Frame | Region::Value | Region::Record | Region::Packet, _)
             if !value.is_pointer() => {}
         Value::Pointer(..) if value.is_pointer() => return Err(STORE),
         _ => return Err(UNKNOWN),
@@ -250,7 +258,7 @@ pub(super) fn store(
     Ok(())
 }
 
-/// A comparison: the states where it holds and where it does not.
+/// Follows a comparison. Returns the states in which it holds and in which it does not.
 pub(super) fn compare(state: &State, instruction: Instruction) -> Result<(State, State), Refusal> {
     let Instruction { code, dst, src, immediate, .. } = instruction;
     let (is_wide, operation) = (code & 7 == 5, code & 0xf0);
@@ -295,7 +303,7 @@ pub(super) fn compare(state: &State, instruction: Instruction) -> Result<(State,
     Ok((holds, not))
 }
 
-/// The ranges of a number where a comparison holds, and where not.
+/// The ranges of a number for which a comparison holds, and for which it does not.
 fn split(operation: u8, number: Range, limit: u64) -> (Range, Range) {
     let below = Range { low: number.low, high: number.high.min(limit.saturating_sub(1)) };
     let up_to = Range { low: number.low, high: number.high.min(limit) };
@@ -316,7 +324,7 @@ fn split(operation: u8, number: Range, limit: u64) -> (Range, Range) {
     (sane(yes), sane(no))
 }
 
-/// A helper's call, callbacks apart. `origin` is new for its result.
+/// Follows a helper's call, except callbacks. `origin` is the new origin of its result.
 pub(super) fn help(
     object: &Object,
     state: &mut State,
@@ -355,7 +363,7 @@ pub(super) fn help(
     Ok(())
 }
 
-/// Memory that a helper reads or writes.
+/// Checks memory that a helper reads or writes.
 fn touch(
     state: &mut State,
     argument: Value,

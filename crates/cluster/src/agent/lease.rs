@@ -34,7 +34,7 @@ impl Lease {
         Some(PutOptions::new().with_lease(self.0))
     }
 
-    /// Renews it until that fails.
+    /// Renews the lease until this fails.
     pub(super) async fn keep(self, etcd: &Etcd) -> Result<()> {
         let lost = |error: String| ClusterError::Etcd { what: "renewing the lease".into(), error };
         let mut client = etcd.client();

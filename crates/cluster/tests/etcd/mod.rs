@@ -57,7 +57,7 @@ impl Server {
         Server { child, folder, ports, options }
     }
 
-    /// How to reach it.
+    /// The data that a client needs to connect.
     fn access(&self) -> Access {
         let endpoints = vec![self.url()];
         Access { endpoints, cluster: "test".into(), tls: None }
@@ -68,7 +68,7 @@ impl Server {
         format!("{}://127.0.0.1:{}", scheme(&self.options), self.ports[0])
     }
 
-    /// Connects when it answers.
+    /// Connects when etcd answers.
     pub(crate) async fn connect(&self) -> Etcd {
         let start = Instant::now();
         loop {
@@ -80,13 +80,13 @@ impl Server {
         }
     }
 
-    /// Kills it; its data remain.
+    /// Kills etcd; its data remain.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Starts it again on its data.
+    /// Starts etcd again with its data.
     pub(crate) fn again(&mut self) {
         self.child = spawn(self.folder.path(), self.ports, &self.options);
     }

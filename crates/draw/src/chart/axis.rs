@@ -50,7 +50,7 @@ impl Axis {
         self.from + part * (self.to - self.from)
     }
 
-    /// Largest figure on it.
+    /// The largest value on the axis.
     pub(super) fn high(&self) -> f64 {
         self.high
     }

@@ -34,7 +34,7 @@ impl Class for AggregateFirst {
     const INFO: ClassInfo = ClassInfo::new("AggregateFirst", "1/1-2").processing("a/ah");
 }
 
-/// Most aggregates that are stored.
+/// The maximum number of stored aggregates.
 const MOST: usize = 1 << 20;
 
 impl Element for AggregateFirst {

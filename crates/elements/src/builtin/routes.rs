@@ -11,7 +11,7 @@ use super::{Description, Next, Problem};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Output {
     Interface(usize),
-    /// The router itself.
+    /// To the router itself.
     Local,
     /// Dropped in silence.
     Discard,

@@ -128,7 +128,7 @@ struct Call {
     write: bool,
 }
 
-/// Runs when it is asked to.
+/// Runs when it is called.
 pub(crate) type Script = Scripted<false>;
 
 impl Class for Scripted<false> {

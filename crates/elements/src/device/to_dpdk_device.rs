@@ -14,7 +14,7 @@
 //! ## Arguments
 //! - PORT: the interface.
 //! - QUEUE: accepted; no effect.
-//! - BURST (keyword): most packets in a turn, default 256.
+//! - BURST (keyword): maximum number of packets in a turn, default 256.
 //! - IQUEUE (keyword): packets that wait, default 1024.
 //! - BLOCKING (keyword): accepted, as are TIMEOUT, NDESC, MAXQUEUES, N_QUEUES, MAXTHREADS, ALLOC,
 //!   TSO, IPCO, TCO, UCO, VERBOSE, NUMA, ALLOW_NONEXISTENT, SCALE and THREADOFFSET: no effect.
@@ -32,9 +32,9 @@ use std::collections::VecDeque;
 use crate::device::to_device::ToDevice;
 use crate::prelude::*;
 
-/// Default number of packets that wait.
+/// The default number of waiting packets.
 const WAITING: usize = 1024;
-/// Most packets that may wait.
+/// The maximum number of waiting packets.
 const MOST_WAITING: usize = 1 << 16;
 
 /// Sends by an interface under a name of DPDK.
@@ -121,7 +121,7 @@ impl Element for ToDPDKDevice {
         while batch.room() > 0
             && let Some(packet) = self.waiting.pop_front()
         {
-            // There is room.
+            // The batch has room.
             let _ = batch.push(packet);
         }
         let before = batch.len();

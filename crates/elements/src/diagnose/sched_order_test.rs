@@ -28,7 +28,7 @@ use std::rc::Rc;
 
 use crate::prelude::*;
 
-/// Most IDs that a list has room for.
+/// The maximum number of IDs in the list.
 const MAX_SIZE: usize = 1 << 20;
 const SIZE: usize = 1024;
 

@@ -110,7 +110,7 @@ impl Pace {
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
     first_ns: u64,
-    /// Set when all have been sent.
+    /// The end; set when all packets have been sent.
     last_ns: u64,
 }
 

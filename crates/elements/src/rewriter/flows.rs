@@ -74,12 +74,12 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Whose it is.
+    /// The number of the rewriter that owns the flow.
     pub(crate) fn owner(&self) -> u8 {
         (self.space >> 8) as u8
     }
 
-    /// The rest of its space.
+    /// The IP protocol, the other part of its space.
     pub(crate) fn protocol(&self) -> u8 {
         self.space as u8
     }

@@ -120,7 +120,7 @@ impl Bucket {
         bucket
     }
 
-    /// The rate as a handler says it.
+    /// The rate in the form of a handler.
     pub(crate) fn rate_text<const BYTES: bool>(&self) -> String {
         match BYTES {
             true => Bandwidth(self.rate).to_string(),

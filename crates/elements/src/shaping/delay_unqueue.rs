@@ -37,7 +37,7 @@ impl DelayUnqueue {
         while batch.room() > 0
             && let Some(packet) = self.0.next(context)
         {
-            // There is room.
+            // The batch has room.
             let _ = batch.push(packet);
         }
         let worked = !batch.is_empty();

@@ -11,7 +11,8 @@
 //! number.
 //!
 //! ## Arguments
-//! - BURST: most packets in a turn, default 1; 0 means all that are available, at most a batch.
+//! - BURST: maximum number of packets in a turn, default 1; 0 means all that are available, at most
+//!   a batch.
 //!
 //! ## Handlers
 //! - `count` (read): packets moved.

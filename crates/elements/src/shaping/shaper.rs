@@ -7,15 +7,14 @@
 //! One pull input, one or two pull outputs.
 //!
 //! ## Description
-//! Lets packets be pulled at most at RATE, evenly. By output 1, if it is connected, packets can be
-//! pulled whenever there is none for output 0.
+//! Lets packets be pulled at most at RATE, at even intervals. Whenever none is due for output 0,
+//! packets can be pulled by output 1, if it is connected.
 //!
 //! ## Arguments
 //! - RATE: packets a second.
 //!
 //! ## Handlers
-//! - Lets packets be pulled at most at RATE, at even intervals. Whenever none is due for output 0,
-//!   packets can be pulled by output 1, if it is connected.
+//! - `rate` (read, write): RATE.
 //! - `reset` (write): forgets past packets, and starts the rate again.
 //!
 //! ## See also

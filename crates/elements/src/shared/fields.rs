@@ -171,19 +171,19 @@ pub(crate) fn grow_tail(packet: &mut Packet, count: usize) -> Option<()> {
 pub(crate) trait Annotations {
     /// Bytes missing from the end of the packet.
     fn extra_length(&self) -> u32;
-    /// Sets them.
+    /// Sets the annotation.
     fn set_extra_length(&mut self, bytes: u32);
     /// Number of packets that this one represents in addition to itself.
     fn extra_packets(&self) -> u32;
-    /// Sets their number.
+    /// Sets the number of extra packets.
     fn set_extra_packets(&mut self, count: u32);
     /// Aggregate number.
     fn aggregate(&self) -> u32;
-    /// Sets it.
+    /// Sets the aggregate number.
     fn set_aggregate(&mut self, number: u32);
     /// Time of the first packet of a set, in nanoseconds since 1970.
     fn first_timestamp_ns(&self) -> u64;
-    /// Sets it.
+    /// Sets that time.
     fn set_first_timestamp_ns(&mut self, time_ns: u64);
 }
 

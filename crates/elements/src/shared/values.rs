@@ -258,7 +258,7 @@ impl std::fmt::Display for Port {
 pub(crate) enum OrAnnotation<T> {
     /// Of the packet.
     Annotation,
-    /// The same for all.
+    /// The same value for all.
     Fixed(T),
 }
 

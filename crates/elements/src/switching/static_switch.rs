@@ -20,7 +20,7 @@
 
 use crate::prelude::*;
 
-/// Has one way out.
+/// Sends all packets to one output.
 #[derive(Default)]
 pub(crate) struct StaticSwitch(Option<usize>);
 

@@ -13,7 +13,7 @@
 //! yet.
 //!
 //! ## Arguments
-//! - MTU: most bytes of data in a packet.
+//! - MTU: maximum number of bytes of data in a packet.
 //!
 //! ## Handlers
 //! - `data` (read): contents of the next packet that has data.

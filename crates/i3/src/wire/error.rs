@@ -10,7 +10,7 @@ pub enum WireError {
         what: &'static str,
         /// Its length in bytes.
         needed: usize,
-        /// Bytes that are left.
+        /// The number of remaining bytes.
         found: usize,
     },
     /// The first byte is not the version.

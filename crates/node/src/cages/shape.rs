@@ -1,4 +1,4 @@
-//! Maps of programs as the kernel makes them.
+//! The maps of programs, in the form that the kernel makes.
 
 use europa_cage::MapDefinition;
 use europa_cage::kernel::Shape;

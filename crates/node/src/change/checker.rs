@@ -17,10 +17,10 @@ use nix::sys::signal::Signal;
 
 use crate::NodeError;
 
-/// Most memory of the process that tries configurations: a router's limit.
+/// The memory limit of the process that tests configurations: the same as a router's.
 const MEMORY_BYTES: u64 = 1 << 30;
 
-/// Time limit of one configuration.
+/// The time limit for one configuration.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A configuration to test, and substitutes for its grants.
@@ -28,7 +28,7 @@ pub(crate) struct Trial {
     /// `slice/router`.
     pub(crate) router: String,
     pub(crate) start: Start,
-    /// The program with its elements, if the owner has written some.
+    /// The program with the owner's own elements, if there are any.
     pub(crate) elements: Option<String>,
     pub(crate) grants: Vec<OwnedFd>,
 }
@@ -43,11 +43,11 @@ pub(crate) struct Checker {
     number: u32,
     log: File,
     group: Option<Group>,
-    /// Kills of its group before it started.
+    /// The number of kills in the process's control group before its start.
     kills_before: Option<u64>,
 }
 
-/// A process that tries configurations.
+/// A process that tests configurations.
 struct Checking {
     child: Child,
     orders: Channel<Order, Answer>,
@@ -95,7 +95,7 @@ fn failed(error: ChannelError) -> NodeError {
 }
 
 impl Checker {
-    /// Begins to try `trials`, under the uid of a router with this number, which no router has.
+    /// Begins to test `trials`, under the uid of a router with this number, which no router has.
     pub(crate) fn start(
         trials: Vec<Trial>,
         number: u32,
@@ -137,7 +137,7 @@ impl Checker {
         self.process.orders.as_fd()
     }
 
-    /// Reads its answer, if there is one, and sends the next configuration.
+    /// Reads the process's answer, if there is one, and sends the next configuration.
     pub(crate) fn go_on(&mut self) -> Verdict {
         loop {
             if self.left.is_empty() {
@@ -153,7 +153,7 @@ impl Checker {
                     }
                 }
                 Ok(Some((Answer::Refused(why), _))) => return Verdict::Wrong(why),
-                // Only a router inside the switch reports it.
+                // Only a router inside the switch sends this.
                 Ok(Some((Answer::Ended(why), _))) => return Verdict::Failed(why),
                 Ok(Some((Answer::TooLong(bytes), _))) => {
                     return Verdict::Wrong(format!("its messages have {bytes} bytes"));

@@ -1,4 +1,4 @@
-//! Whether rules fit: names that exist, entries that are left.
+//! Checks whether rules fit: names must exist, and enough entries must be free.
 
 use std::collections::HashMap;
 
@@ -48,7 +48,7 @@ impl Entries {
 }
 
 impl Index {
-    /// Whether the rules of documents fit.
+    /// Checks whether the rules of documents fit.
     ///
     /// # Errors
     /// The excess, and its document.
@@ -98,7 +98,7 @@ impl Filters {
         (MOST_FILTERS as usize).saturating_sub(reserved + used)
     }
 
-    /// Whether rules fit that replace rules with `gone` entries.
+    /// Checks whether rules fit that replace rules with `gone` entries.
     ///
     /// # Errors
     /// The excess.

@@ -11,7 +11,7 @@ fn rule(mac: u32) -> Rule {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// A slice that uses up its ways gets an error, and other slices keep theirs.
+/// If a slice uses up its ways, it gets an error, and other slices keep theirs.
 #[test]
 fn n06_ways_of_a_slice_are_its_own() {
     let mut filters = Filters::default();
@@ -22,7 +22,7 @@ fn n06_ways_of_a_slice_are_its_own() {
     assert!(matches!(more, Err(FilterError::Ways { .. })), "{:?}", more.err());
     assert_eq!(filters.own("red").count(), most as usize);
     filters.change_own("blue", &[], vec![(1, rule(7))]).expect("others have theirs");
-    // A refused change has left no use behind.
+    // A refused change has left no use of names.
     filters.change_own("red", &[0], Vec::new()).expect("it goes");
     filters.tidy();
     filters.change_own("red", &[], vec![(most, rule(most))]).expect("there is room again");

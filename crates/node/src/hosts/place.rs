@@ -1,4 +1,4 @@
-//! The namespace that a host's document means.
+//! Finds the namespace that a host's document names.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Removes hosts, also those of a killed node.
+//! Removes hosts, including those of a killed node.
 
 use std::fs;
 
@@ -31,7 +31,7 @@ fn end_processes(inside: &Namespace) {
     }
 }
 
-/// Removes a namespace of a host, with the processes inside, and every pair.
+/// Removes a namespace of a host, the processes inside, and every veth pair.
 fn end(name: &str) -> Result<(), NodeError> {
     let what = || format!("taking the namespace {name} away");
     if let Ok(inside) = Namespace::named(name) {
@@ -41,15 +41,15 @@ fn end(name: &str) -> Result<(), NodeError> {
     Namespace::delete(name).doing(what())
 }
 
-/// Removes all hosts: processes inside those that Europa has made, their namespaces, every pair;
-/// and moves devices back to this namespace. Works also after a kill.
+/// Removes all hosts: the processes inside those that Europa has made, their namespaces, and every
+/// veth pair. Moves devices back to this namespace. This also works after a kill.
 pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
     for record in read_records(instance) {
         let Ok(inside) = Namespace::named(&record.namespace.to_string_lossy()) else { continue };
         move_back(&record.host, &inside, record.moved)?;
     }
     let mine = format!("{}.", outside(instance));
-    // A host's name has no dot; other namespaces' names have more.
+    // A host's name has no dot; names of other namespaces have more dots.
     let is_host = |name: &String| name.strip_prefix(&mine).is_some_and(|rest| !rest.contains('.'));
     for name in Namespace::names(&mine).into_iter().filter(is_host) {
         end(&name)?;
@@ -64,9 +64,8 @@ pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
     Ok(())
 }
 
-/// Removes those of the hosts `made`, and those of their interfaces, that are not to stay when
-/// `wanted` is made next; `made` keeps the rest. Returns the names of the hosts whose commands have
-/// ended with that.
+/// Removes from `made` the hosts and interfaces that `wanted` does not have; `made` keeps the rest.
+/// Returns the names of the hosts whose commands have ended by this.
 pub(super) fn trim(
     instance: &Instance,
     made: &mut Vec<Host>,
@@ -79,7 +78,7 @@ pub(super) fn trim(
         else {
             continue;
         };
-        // A namespace that no longer exists has taken its devices along.
+        // A namespace that no longer exists has removed its devices.
         if let Ok(inside) = Namespace::named(&record.namespace.to_string_lossy()) {
             if let Some(HostAttachment::Device(_)) = interface.attachment() {
                 let (back, stay) = record.moved.drain(..).partition(|m| m.inside == key.1);
@@ -108,7 +107,7 @@ pub(super) fn trim(
                     }
                 }
             }
-            // A successor of its process 1 is started by the next program.
+            // The next program that starts makes a new process 1.
             let _ = fs::remove_dir_all(europa_host::folder(&instance.directory(), &host.name));
             ended.push(host.name.to_string());
         }

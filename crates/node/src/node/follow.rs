@@ -1,4 +1,4 @@
-//! Queues, meters, programs and watches follow documents and devices.
+//! Adapts queues, meters, programs and watches to documents and devices.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,14 +15,15 @@ use crate::signallers;
 use crate::slow_path::Reloaded;
 use crate::{Doing, NodeError};
 
-/// How often the next hops of tunnels are looked at.
+/// The interval at which the next hops of tunnels are checked.
 const TUNNELS_EVERY: Duration = Duration::from_secs(10);
 
 impl Node {
-    /// Has all that stands beside routers be as the documents say. Costs little if it is.
+    /// Adapts everything that depends on routers to the documents. Costs little if nothing has
+    /// changed.
     pub(super) fn follow(&mut self) {
         if let Err(error) = self.follow_queues() {
-            // After the switch has just ended, the next one gets the order at its start.
+            // If the switch has just ended, the next one gets the order at its start.
             self.context.events.warn("switch", "", "Failed", error.to_string());
         }
         let piece = Turns::piece();
@@ -51,7 +52,7 @@ impl Node {
         self.queues.follow(kept, switch, &self.ports, documents, &self.routers)
     }
 
-    /// Has programs of kernel routers stand where their interfaces are.
+    /// Ensures that programs of kernel routers receive the frames of their interfaces.
     pub(super) fn follow_cages(&mut self) {
         if let Some(substrate) = self.kernel.substrate_mut()
             && let Err(error) = self.ports.hold(substrate, &self.routers)
@@ -72,7 +73,7 @@ impl Node {
         }
     }
 
-    /// Has flows signalled as the documents say.
+    /// Ensures that flows are signalled as the documents require.
     fn follow_signallers(&mut self) {
         let context = &self.context;
         let mut equip = |slice: &str| {
@@ -102,7 +103,7 @@ impl Node {
         }
     }
 
-    /// Looks whether the next hops of tunnels have other addresses now, if it is time.
+    /// Checks, if it is time, whether the next hops of tunnels have other addresses.
     pub(super) fn follow_tunnels(&mut self) {
         if !self.tunnels.is_due(TUNNELS_EVERY) {
             return;
@@ -117,7 +118,7 @@ impl Node {
         self.routers.have_tunnels().then(|| self.tunnels.due(TUNNELS_EVERY))
     }
 
-    /// Looks at what other programs may have changed, if it is time.
+    /// Checks, if it is time, for changes by other programs.
     pub(super) fn watch(&mut self) {
         if !self.ports.is_watch_due() {
             return;
@@ -134,9 +135,9 @@ impl Node {
         }
     }
 
-    /// Follows what the underlay carries, and routes that come.
+    /// Adapts tunnels to the underlay's MTU, and to new routes.
     fn follow_far_ends(&mut self) {
-        // Steps that are under way open sockets for objects that come.
+        // Steps in progress open sockets for new objects.
         if !self.change.is_settled() {
             return;
         }
@@ -177,22 +178,22 @@ impl Node {
         }
     }
 
-    /// Hosts that are not as they were made, found by the node itself: mended at once.
+    /// The node itself has found hosts that were changed: repairs them at once.
     pub(crate) fn mend_drift(&mut self, of: &Arc<Vec<Host>>, found: Vec<HostDrift>) {
         self.note_drift(of, found);
         self.reconcile();
     }
 
-    /// Hosts that are not as they were made: the next change mends them.
+    /// Notes hosts that were changed: the next change repairs them.
     pub(crate) fn note_drift(&mut self, of: &Arc<Vec<Host>>, found: Vec<HostDrift>) {
         let lost = self.hosts.note_drift(&self.context.events, of, found);
         // The devices of these ports are made again.
         self.ports.lose(&lost);
     }
 
-    /// Slow paths whose namespaces have vanished: they are made again.
+    /// Slow paths whose namespaces have disappeared: makes them again.
     pub(crate) fn mend_slow_paths(&mut self, lost: Vec<String>) {
-        // A change that is under way may have taken them away.
+        // A change in progress may have removed them.
         if !self.change.is_settled() {
             return;
         }
@@ -218,8 +219,8 @@ impl Node {
         }
     }
 
-    /// Starts programs of slow paths, and has others read their files again. Returns how many
-    /// answers of [`Node::reloaded`] follow.
+    /// Starts programs of slow paths, and makes others read their files again. Returns the number
+    /// of calls of [`Node::reloaded`] that will follow.
     pub(super) fn start_slow_paths(&mut self, ticket: Ticket) -> Result<usize, NodeError> {
         let context = &self.context;
         let (kept, cgroups, events) = (&context.kept, &context.cgroups, &context.events);
@@ -237,7 +238,7 @@ impl Node {
         Ok(count)
     }
 
-    /// Reads which programs of a router have read their files again, or why one has not.
+    /// Notes which programs of a router have read their files again, or the reason why one has not.
     fn reloaded(&mut self, ticket: Ticket, router: &str, outcome: Reloaded) {
         let context = &self.context;
         let outcome = self.slow_paths.reloaded(&context.kept, router, outcome);

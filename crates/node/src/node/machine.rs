@@ -1,4 +1,5 @@
-//! The real machine, as the engine of `control` has it: actual state, and steps carried out.
+//! The real machine in the form that the engine of `control` needs: actual state, and execution of
+//! steps.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -103,7 +104,7 @@ impl Machine for Node {
             filters: self.filters.in_force(),
             numbered: self.filters.numbered(),
             parked: self.filters.parked(),
-            // One that has ended is started again by itself.
+            // A switch that has ended is restarted without a step.
             switch: self.switch.runs() || self.switch.due().is_some(),
         };
         self.turns.did("the actual state", piece);
@@ -132,7 +133,7 @@ impl Machine for Node {
 
     fn check(&mut self, plans: &[Arc<RouterPlan>]) -> Result<(), Failure> {
         let trial = |plan: &Arc<RouterPlan>| {
-            // The configuration is tested without a switch to wake.
+            // The configuration is tested without a switch that could be woken.
             let elements = plan.elements().map(str::to_owned);
             Ok(Trial {
                 router: plan.name.to_string(),
@@ -173,7 +174,7 @@ impl Machine for Node {
         let piece = Turns::piece();
         let queued = unless_gone(self.follow_queues());
         if queued.is_ok() {
-            // An object that is reported as done is in its tables.
+            // When an object is reported as done, the tables must contain it.
             self.follow();
         }
         self.turns.did("queues and meters", piece);

@@ -81,7 +81,7 @@ impl Node {
         }
     }
 
-    /// The counters of the node and its switch, and the objects that have others.
+    /// The counters of the node and its switch, and the objects that have other counters.
     pub(crate) fn stats_begun(&mut self) -> Gathered {
         let switch = self.switch.get().and_then(Switch::stats);
         let at_ns = now_ns();
@@ -107,6 +107,8 @@ impl Node {
                 socket_calls: switch.socket_calls,
                 socket_frames: switch.socket_frames,
                 link_frames: switch.link_frames,
+                whole_packets: switch.whole_packets,
+                cut_packets: switch.cut_packets,
                 foreign_packets: switch.foreign_packets,
                 malformed_packets: switch.malformed_packets,
                 sleeps: switch.sleeps,

@@ -6,9 +6,9 @@ use super::Node;
 use crate::{NodeError, grants, leftovers};
 
 impl Node {
-    /// Ends all processes. Frames of the ports go to Linux before that.
+    /// Ends all processes. Before that, frames of the ports go to Linux.
     fn take_down_routers(&mut self) -> Result<(), NodeError> {
-        // Nothing is made any more.
+        // From now on, nothing new is made.
         self.kernel.wait();
         self.ports.wait();
         self.hosts.wait();
@@ -37,7 +37,7 @@ impl Node {
         self.hosts.take_down(&self.context)
     }
 
-    /// Ends everything, and leaves only permanent desired state.
+    /// Removes everything except permanent desired state.
     pub(super) fn take_down(&mut self) -> Result<Vec<String>, NodeError> {
         self.take_down_routers()?;
         self.kernel.close();

@@ -1,4 +1,4 @@
-//! An adopted switch serves the objects that are wanted, and no others.
+//! Makes an adopted switch serve exactly the wanted objects.
 
 use std::collections::HashMap;
 
@@ -10,8 +10,8 @@ use crate::NodeError;
 use crate::switch::Switch;
 
 impl Objects<'_> {
-    /// Has the switch serve the claimed objects only. Correct objects are not touched: packets are
-    /// under way there.
+    /// Makes the switch serve the claimed objects only. Correct objects are not touched: their
+    /// packets are in transit.
     pub(crate) fn correct(
         &self,
         switch: &mut Switch,
@@ -84,7 +84,7 @@ impl Objects<'_> {
         self.correct_tunnels(switch, served)
     }
 
-    /// Has the switch have the wanted tunnels only, as they are wanted.
+    /// Makes the switch have exactly the wanted tunnels, with the wanted settings.
     fn correct_tunnels(&self, switch: &mut Switch, served: &Served) -> Result<(), NodeError> {
         let wanted = self.far_ends();
         for (id, _) in &served.tunnels {

@@ -1,4 +1,4 @@
-//! One port: its device, opened and made fit.
+//! One port: its device, opened and prepared.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(super) fn find(document: &europa_api::Port) -> Result<(Device, u32), NodeErr
     Ok((device, mtu))
 }
 
-/// Whether this kernel says if live frames have arrived behind a veth.
+/// Whether this kernel can report whether live frames have arrived behind a veth.
 pub(super) fn can_ask(substrate: &Substrate) -> bool {
     let loaded = substrate.drained_program();
     if let Err(error) = &loaded {
@@ -76,20 +76,19 @@ pub(crate) struct Port {
     pub(crate) mtu: u32,
     /// Whether live frames may leave by the port.
     pub(crate) live: bool,
-    /// Its device cuts merged TCP segments into the original ones.
+    /// Whether the port's device cuts merged TCP segments into the original ones.
     pub(crate) segments: bool,
     pub(crate) limitations: Vec<Limitation>,
     pub(crate) undo: Undo,
     /// The document from which the port was made.
     pub(crate) document: europa_api::Port,
-    /// Its device went, and another one of this name has come.
+    /// Whether the port's device was removed and replaced by another one of this name.
     pub(crate) stale: bool,
-    /// How its link was when last looked at.
+    /// The state of the port's link at the last check.
     pub(crate) link: Option<LinkState>,
     /// VLAN matches were asked for.
     pub(super) vlan: bool,
-    /// The device takes frames for any address, as long as `socket` is open, here or in the
-    /// switch.
+    /// While `socket` is open, here or in the switch, the device accepts frames for any address.
     pub(super) promiscuous: bool,
     pub(super) socket: OwnedFd,
     pub(super) counters: OwnedFd,
@@ -100,7 +99,7 @@ pub(crate) struct Port {
     pub(super) mode: PortMode,
     /// Packets received, and packets that the peer had sent, at the last decision where to receive.
     pub(super) received: u64,
-    /// Programs of routers run in its driver.
+    /// Whether programs of routers run in the port's driver.
     pub(super) caged: bool,
     pub(super) sent: Sent,
     pub(crate) attachment: Option<PortAttachment>,
@@ -120,7 +119,7 @@ impl Port {
         namespace(document)
     }
 
-    /// How the device of a port is before it is opened.
+    /// The state of the device of a port before it is opened.
     pub(super) fn before(document: &europa_api::Port) -> Result<Noted, NodeError> {
         let (device, _) = find(document)?;
         let undo = before(&device).map_err(|error| fault(document, "device", error))?;
@@ -137,8 +136,8 @@ impl Port {
         Ok(())
     }
 
-    /// Opens the device of a port and makes it fit. The changes on it are in `undo`. `asks`: this
-    /// kernel says if live frames have arrived behind a veth.
+    /// Opens the device of a port and prepares it. The changes on it are in `undo`. `asks`: this
+    /// kernel can report whether live frames have arrived behind a veth.
     pub(super) fn open(
         id: u32,
         document: &europa_api::Port,
@@ -157,7 +156,7 @@ impl Port {
         opened
     }
 
-    /// The same for a device that has been prepared, perhaps not as it has to be.
+    /// The same for a device that is already prepared, perhaps not as it must be.
     fn open_prepared(
         id: u32,
         document: &europa_api::Port,
@@ -214,7 +213,7 @@ impl Port {
         })
     }
 
-    /// Whether the kernel has forgotten its device meanwhile.
+    /// Whether the kernel has forgotten the port's device meanwhile.
     pub(super) fn is_forgotten(&self, substrate: &Substrate) -> bool {
         let Some(attachment) = &self.attachment else { return false };
         let is_live = self.mode != PortMode::Generic;
@@ -226,12 +225,12 @@ impl Port {
         Needs { vlan: self.vlan, promiscuous: self.promiscuous }
     }
 
-    /// Whether it has the device that a document says, and that is the one that it was.
+    /// Whether the port has the device that a document names, and this is still the same device.
     pub(crate) fn is(&self, document: &europa_api::Port) -> bool {
         !self.stale && same_device(&self.document, document)
     }
 
-    /// Changes to a document. Its device stays.
+    /// Changes the document of the port. Its device remains.
     pub(super) fn change(&mut self, document: &europa_api::Port) -> Result<(), NodeError> {
         self.mtu = find(document)?.1;
         self.look = Look::new(&self.device, document, self.live)?;
@@ -241,8 +240,8 @@ impl Port {
         Ok(())
     }
 
-    /// Takes over changes of its device by other programs: the name, and the MTU as far as the
-    /// document allows. Returns the differences.
+    /// Takes over changes of the port's device by other programs: the name, and the MTU as far as
+    /// the document allows. Returns the differences.
     pub(super) fn follow_device(&mut self, link: &Link) -> Option<String> {
         let mtu = self.document.mtu.as_ref().map_or(link.mtu, |mtu| mtu.value.min(link.mtu));
         let is_same = link.name == self.device.name && mtu == self.mtu;
@@ -254,7 +253,7 @@ impl Port {
         Some(format!("the device is {} now, MTU {mtu}", link.name))
     }
 
-    /// Sets its device up for the interfaces on it; adds the changes to `undo`.
+    /// Prepares the port's device for the interfaces on it; adds the changes to `undo`.
     pub(super) fn adapt(&mut self, needs: Needs) -> Result<(), NodeError> {
         self.noted = None;
         if needs.vlan && !self.vlan {
@@ -276,12 +275,12 @@ impl Port {
         Ok(())
     }
 
-    /// How the two ways out of the device go on.
+    /// How the two ways by which frames leave the device are ordered.
     pub(crate) fn ways(&self) -> Ways {
         match self.device.kind {
             Kind::Tap => Ways::Join,
             Kind::Veth if !self.segments => Ways::Join,
-            // Frames of a socket go past the queue of live ones.
+            // Frames of a socket pass by the queue of live frames.
             Kind::Veth => Ways::Ask,
             _ => Ways::Part,
         }
@@ -292,7 +291,7 @@ impl Port {
         [&self.socket, &self.counters]
     }
 
-    /// A plan's facts about it.
+    /// The facts about the port that a plan needs.
     pub(crate) fn facts(&self) -> PortFacts {
         let untrusted = self
             .limitations

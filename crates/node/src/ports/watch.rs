@@ -1,4 +1,4 @@
-//! Devices that come, go and change.
+//! Detects devices that appear, disappear or change.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use super::{Port, Ports};
 use crate::context::Context;
 use crate::events::Events;
 
-/// How often they are looked at.
+/// The interval at which devices are checked.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// The result of a look at all devices.
+/// The result of a check of all devices.
 #[derive(Default)]
 pub(crate) struct Found {
-    /// A port must be opened again, or others can send other packets now.
+    /// Whether a port must be opened again, or other ports can now send other packets.
     pub(crate) come: bool,
     /// Ports whose lines are down now.
     pub(crate) lost: Vec<String>,
@@ -30,7 +30,7 @@ impl Ports {
         self.watched + EVERY
     }
 
-    /// Whether it is time for a look. This is asked once each time.
+    /// Whether it is time for a check. Only the first call returns true.
     pub(crate) fn is_watch_due(&mut self) -> bool {
         let is_due = self.watched.elapsed() >= EVERY;
         if is_due {

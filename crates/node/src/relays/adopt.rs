@@ -1,4 +1,4 @@
-//! Takes over the ways of hosts' frames over links, as far as they are wanted.
+//! Takes over the relays for hosts' frames over links, if they are still needed.
 
 use europa_plan::RelayPlan;
 use europa_substrate::Substrate;
@@ -7,7 +7,7 @@ use super::{Relay, Relays};
 use crate::context::Context;
 
 impl Relays {
-    /// Takes over those of `plans`. `leads`: whether a relay leads somewhere.
+    /// Takes over those of `plans`. `leads`: whether the target of a relay exists.
     pub(crate) fn adopt(
         &mut self,
         context: &Context,

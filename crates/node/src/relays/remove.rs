@@ -1,4 +1,4 @@
-//! A relay that goes.
+//! Removes a relay.
 
 use europa_substrate::{PortAttachment, Substrate};
 
@@ -9,7 +9,7 @@ use crate::routers::Routers;
 use crate::switch::Switch;
 
 impl Relays {
-    /// Takes the relay of a host's link out. It is still to be ended.
+    /// Removes the relay of a host's link from the list. The caller must end it.
     pub(crate) fn take(&mut self, context: &Context, port: &str) -> Option<Relay> {
         let place = self.all.iter().position(|relay| relay.plan.port == *port)?;
         let relay = self.all.remove(place);
@@ -19,7 +19,8 @@ impl Relays {
 }
 
 impl Relay {
-    /// If the router stays, later frames go straight to it, and frames under way arrive before.
+    /// If the router remains, later frames go directly to it, and frames in transit arrive before
+    /// them.
     pub(crate) fn hand_back(
         &mut self,
         substrate: &Substrate,
@@ -29,7 +30,7 @@ impl Relay {
     ) -> Result<(), NodeError> {
         let again = routers.match_again(&self.plan.port, &self.spec.matches);
         let Some((id, spec)) = again else { return Ok(()) };
-        // Before anything that comes later.
+        // These packets arrive before all later ones.
         self.flush(switch.as_deref_mut());
         substrate.connect(id, &spec, attachment)?;
         self.lose_port(switch.is_some(), substrate, attachment)

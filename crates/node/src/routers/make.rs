@@ -1,4 +1,4 @@
-//! A router that comes.
+//! Makes a new router.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -42,7 +42,7 @@ impl Routers {
         let pool = around.pools.take(substrate, router.plan.geometry)?;
         pool.name_interfaces(&router.plan.rows())?;
         around.switch.note_come(&router.plan.name);
-        // From here on it is removed if something fails.
+        // From now on, the router is removed if something fails.
         let index = self.all.len();
         self.all.push(router);
         let Some(router) = self.all.last_mut() else { return Ok(()) };
@@ -65,14 +65,14 @@ impl Routers {
         self.begin(around, index)
     }
 
-    /// Starts a router's process on the pool it has.
+    /// Starts a router's process on its existing pool.
     fn begin(&mut self, around: &mut Around<'_>, index: usize) -> Result<(), NodeError> {
         let (due, runs) = (around.switch.due(), around.switch.runs());
         if let Some(router) = self.all.get_mut(index)
             && router.plan.is_inline()
             && !runs
         {
-            // There will be one to run in.
+            // The router waits for a switch that can run it.
             router.due = Some(due.unwrap_or_else(Instant::now));
             return Ok(());
         }
@@ -105,7 +105,7 @@ impl Routers {
     }
 }
 
-/// Gives a process its settings, and has it follow its Linux.
+/// Gives a process its settings, and makes it follow its Linux.
 pub(super) fn start(
     process: &mut Process,
     around: &mut Around<'_>,
@@ -115,7 +115,7 @@ pub(super) fn start(
     let context = around.context;
     let (lasting, switch) = around.switch.with_lasting()?;
     process.begin(router, pool, lasting, &context.kept, switch)?;
-    // The tables of a kernel router's program are another matter.
+    // The tables of a kernel router's program are filled separately.
     if router.plan.cage.is_none() {
         around.slow_paths.follow(&router.plan.name, process, &context.events)?;
     }
@@ -139,7 +139,7 @@ fn encapsulate(router: &mut Router, around: &Around<'_>) -> Result<(), NodeError
     Ok(())
 }
 
-/// Enters a router's interfaces into the tables, as far as they can be.
+/// Enters a router's interfaces into the tables, as far as possible.
 fn enter(router: &mut Router, around: &Around<'_>, pool: &PoolHandle) -> Result<(), NodeError> {
     let substrate = around.up()?;
     for interface in &router.plan.interfaces {

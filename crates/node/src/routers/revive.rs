@@ -1,4 +1,4 @@
-//! Processes that have ended: noted, and started again.
+//! Notes processes that have ended, and starts them again.
 
 use std::time::{Duration, Instant};
 
@@ -10,11 +10,12 @@ use crate::NodeError;
 use crate::change::Change;
 use crate::context::Context;
 
-/// Time in which one turn starts routers again.
+/// The time that one turn may spend on starting routers.
 const ENOUGH: Duration = Duration::from_millis(2);
 
 impl Routers {
-    /// Notes ended processes, and when to start them again. `switch_due`: when there will be a switch.
+    /// Notes ended processes, and when to start them again. `switch_due`: when the switch will run
+    /// again.
     pub(crate) fn bury(
         &mut self,
         context: &Context,
@@ -27,11 +28,12 @@ impl Routers {
                 && let Some(exit) = process.body.ended()
             {
                 let due = match (switch_due, process.body.is_inside()) {
-                    // It begins again when the switch has, whose fault it was.
+                    // The switch caused the end, so the router starts again when the switch has
+                    // started.
                     (Some(due), true) => due,
                     _ => router.backoff.failed(now.duration_since(process.started), now),
                 };
-                // Why it ended it may have said itself.
+                // The router may have reported the reason itself.
                 for (_, outcome) in process.answers() {
                     router.last_end = outcome.err().unwrap_or_default();
                 }
@@ -87,7 +89,7 @@ impl Routers {
                 }
             }
             if now.elapsed() > ENOUGH {
-                // The others have their turn after other requests.
+                // The other routers are started after other requests.
                 return;
             }
         }

@@ -1,5 +1,5 @@
-//! Programs in slow paths: started after the programs that they need, and restarted when one of
-//! these ends.
+//! Programs in slow paths: a program is started after those that it needs, and restarted when one
+//! of these ends.
 
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
@@ -21,27 +21,27 @@ use super::board::{Board, Times};
 use crate::backoff::Backoff;
 use crate::{Doing, NodeError};
 
-/// Time in which programs must end before they are killed.
+/// The time in which programs must end before they are killed.
 const GRACE: Duration = Duration::from_secs(2);
 /// Interval at which a program's keeper checks whether it must stop.
 const LOOK: Duration = Duration::from_millis(200);
-/// Interval of checks whether a program serves those that wait for it.
+/// The interval of checks whether a program is ready for those that wait for it.
 const LOOK_READY: Duration = Duration::from_millis(20);
 /// A program without a file that shows its readiness counts as ready after this time.
 const SETTLED: Duration = Duration::from_millis(300);
-/// Time in which a program must make the file that others wait for.
+/// The time in which a program must make the file that others wait for.
 const READY_WITHIN: Duration = Duration::from_secs(10);
-/// This many starts in this time are too many.
+/// This number of starts in this time is too many.
 const OFTEN: (usize, Duration) = (3, Duration::from_secs(60));
 /// A program that waits longer than this for another one counts as failed.
 const WAITS_LONG: Duration = Duration::from_secs(3);
-/// The file system keeps times with so little precision.
+/// The file system stores times only with this precision.
 const CLOCK: Duration = Duration::from_millis(20);
 
 /// The state of a program.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Seen {
-    /// The first of its processes, while it runs.
+    /// The first process of the program, while it runs.
     pub(super) pid: Option<u32>,
     /// Number of restarts.
     restarts: u64,
@@ -52,10 +52,10 @@ pub(super) struct Seen {
     waits_for: Option<String>,
     #[serde(skip)]
     waits_since: Option<Instant>,
-    /// Times of its last unrequested ends.
+    /// The times at which the program has ended without a request.
     #[serde(skip)]
     ends: VecDeque<Instant>,
-    /// It has failed and is not restarted.
+    /// Whether the program has failed and is not restarted.
     #[serde(skip)]
     failed: bool,
 }
@@ -81,7 +81,7 @@ impl Seen {
         }
     }
 
-    /// Why the router is not as desired.
+    /// The reason why the program is not as desired.
     pub(super) fn trouble(&self, name: &str, now: Instant) -> Option<String> {
         let end = self.last_end.as_deref().unwrap_or("it has not been started");
         if self.failed {
@@ -116,9 +116,10 @@ pub(super) struct Daemon {
     pub(super) name: String,
     pub(super) command: Vec<String>,
     pub(super) capabilities: Vec<String>,
-    /// Number of the network namespace that it runs in.
+    /// The number of the network namespace in which the program runs.
     pub(super) inside: u64,
-    /// The file whose existence shows that it serves others, by its path on the machine.
+    /// The file whose existence shows that the program is ready for others, by its path on the
+    /// machine.
     pub(super) ready_file: Option<PathBuf>,
     pub(super) policy: Arc<Mutex<Policy>>,
     pub(super) seen: Arc<Mutex<Seen>>,
@@ -129,7 +130,7 @@ pub(super) struct Daemon {
 pub(super) struct DaemonRecord {
     /// Its definition, as text.
     pub(super) daemon: String,
-    /// It has ended and is not restarted.
+    /// Whether the program has ended and is not restarted.
     pub(super) done: bool,
 }
 
@@ -138,9 +139,9 @@ pub(super) struct Keeper {
     pub(super) daemon: Daemon,
     pub(super) base: Arc<Base>,
     pub(super) board: Arc<Board>,
-    /// Ends this program alone.
+    /// Set to end this program only.
     pub(super) stop: Arc<AtomicBool>,
-    /// The former keeper of the same program, which ends first.
+    /// The thread that keeps the former version of the program; it ends first.
     pub(super) after: Option<JoinHandle<()>>,
 }
 
@@ -153,7 +154,7 @@ enum End {
 }
 
 impl Daemon {
-    /// Notes its state, or reads it.
+    /// Reads or changes its present state.
     pub(super) fn seen<R>(&self, look: impl FnOnce(&mut Seen) -> R) -> R {
         look(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -166,7 +167,7 @@ impl Daemon {
         format!("daemon-{}.{}", self.router.replace('/', "."), self.name)
     }
 
-    /// Its definition, to compare it with that of a program of another node.
+    /// The program's definition, for comparison with that of a program of another node.
     pub(super) fn text(&self) -> String {
         let Daemon { router, name, command, capabilities, inside, .. } = self;
         format!("{:?}", (router, name, command, capabilities, inside))
@@ -184,11 +185,11 @@ impl Keeper {
         self.stop.load(Ordering::Relaxed) || self.base.stop.load(Ordering::Relaxed)
     }
 
-    /// Runs the program until it must stop. The first process is `adopted`, if a former node left
-    /// one.
+    /// Runs the program until it must stop. The first process is `adopted`, if a former node has
+    /// left one.
     pub(super) fn keep(mut self, mut adopted: Option<Child>) {
         if let Some(before) = self.after.take() {
-            // A keeper does not panic; if it did, it keeps nothing any more.
+            // A keeper does not panic; if it did, it would keep nothing any longer.
             let _ = before.join();
         }
         let name = self.daemon.name.clone();
@@ -224,7 +225,7 @@ impl Keeper {
                     continue;
                 }
                 Ok(End::Exit(Exit::Code(0))) => "ended".to_owned(),
-                // The meaning of exit codes for `europa daemon` and shells.
+                // The exit codes have the same meaning as for `europa daemon` and shells.
                 Ok(End::Exit(Exit::Code(code))) if code > 128 => {
                     format!("was killed by signal {}", code - 128)
                 }
@@ -237,7 +238,7 @@ impl Keeper {
                 self.board.done(&name, well);
             }
             let due = backoff.failed(started.elapsed(), Instant::now());
-            // A program that ends at once has no chance to do better at once.
+            // If a program ends at once, an immediate restart would probably fail too.
             let due = due.max(started + Duration::from_millis(100));
             self.tell(&end, again.then_some(due), well);
             self.daemon.seen(|seen| seen.ended(end, again, well, Instant::now()));
@@ -259,7 +260,7 @@ impl Keeper {
         self.base.kept.forget(&self.daemon.record_name());
     }
 
-    /// Reports an end; with `due` the program is started again then.
+    /// Reports an end; `due` is the time of the restart, if there is one.
     fn tell(&self, end: &str, due: Option<Instant>, well: bool) {
         let daemon = &self.daemon;
         let mut message = format!("{} {end}", daemon.name);
@@ -275,8 +276,8 @@ impl Keeper {
         }
     }
 
-    /// Waits for the programs that it needs. Returns the number of their starts; `None` if it must
-    /// stop.
+    /// Waits for the programs that this one needs. Returns the numbers of their starts; `None` if
+    /// this program must stop.
     fn await_needed(&self) -> Option<Times> {
         loop {
             if self.is_stopped() {
@@ -296,7 +297,7 @@ impl Keeper {
         }
     }
 
-    /// Runs it once.
+    /// Runs the program once.
     fn run(&self, adopted: Option<Child>, needed: &Times) -> Result<End, NodeError> {
         let (began, clock) = (Instant::now(), SystemTime::now());
         let mut is_up = adopted.is_some();
@@ -305,7 +306,7 @@ impl Keeper {
             None => self.spawn()?,
         };
         self.note(Some(child.pid()))?;
-        // From here on the next node finds it.
+        // From now on, the next node finds the process.
         child.commit();
         self.daemon.seen(|seen| seen.pid = Some(child.pid()));
         if is_up {
@@ -345,9 +346,9 @@ impl Keeper {
         gone.map(End::WithNeeded)
     }
 
-    /// Whether it serves programs that need it.
+    /// Whether the program is ready for programs that need it.
     fn serves(&self, began: Instant, clock: SystemTime) -> bool {
-        // A program with an expected end serves after its end.
+        // A program that is expected to end is ready for others after its end.
         if self.daemon.policy().restart != Restart::Always {
             return false;
         }

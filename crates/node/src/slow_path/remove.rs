@@ -16,7 +16,8 @@ use crate::kept::Kept;
 use crate::{Doing, Instance, NodeError};
 
 impl SlowPaths {
-    /// Notes that another program has removed a namespace. Returns whether it had existed.
+    /// Notes that another program has removed a namespace. Returns whether the namespace existed
+    /// before.
     pub(crate) fn lose(
         &mut self,
         instance: &Instance,
@@ -31,7 +32,7 @@ impl SlowPaths {
         Ok(true)
     }
 
-    /// Removes those of another node that were not adopted. No process runs there.
+    /// Removes the slow paths of another node that were not adopted. No process runs in them.
     pub(crate) fn remove_others(&self, instance: &Instance, kept: &Kept) -> Result<(), NodeError> {
         let own: Vec<_> = self.all.keys().map(|name| folder(&instance.directory(), name)).collect();
         let entries = fs::read_dir(instance.directory().join("slow"));
@@ -50,7 +51,7 @@ impl SlowPaths {
         Ok(())
     }
 
-    /// Removes one. Its names are free at once; a thread waits for the end of its programs.
+    /// Removes a slow path. Its names are free at once; a thread waits for the end of its programs.
     pub(super) fn remove(&mut self, instance: &Instance, name: &str) -> Result<(), NodeError> {
         let Some(one) = self.all.remove(name) else { return Ok(()) };
         one.stop.store(true, Ordering::Relaxed);
@@ -58,10 +59,10 @@ impl SlowPaths {
         let folder = folder(&instance.directory(), name);
         let ids = Ids::read(&folder);
         let (router, interfaces) = (one.router.clone(), one.spec.interfaces.clone());
-        // No new slow path waits for these.
+        // No new slow path waits for these threads.
         self.reapers.retain(|_, reaper| !reaper.is_finished());
         let gone = folder.clone();
-        // The reaper releases the users once the folder is removed: then this end of the channel
+        // The thread releases the users when the folder is removed: then this end of the channel
         // closes.
         let (_removing, removed) = channel::<()>();
         let reap = move || {
@@ -76,7 +77,7 @@ impl SlowPaths {
         self.uplinks.remove(name)?;
         let outside = Namespace::named(&namespace::outside_name(instance.name())).doing(what())?;
         for interface in &interfaces {
-            // Its other end is removed with it.
+            // The other end is removed with this device.
             delete_device(&outside, &outer_name(name, interface)).doing(what())?;
         }
         Namespace::delete(&namespace::name(instance.name(), &router.slice, &router.name))
@@ -104,11 +105,11 @@ impl SlowPaths {
 }
 
 impl SlowPath {
-    /// Ends its programs, and removes their base.
+    /// Ends the slow path's programs, and removes their base.
     pub(super) fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
         for (_, kept) in self.keepers {
-            // A keeper does not panic; if it did, it keeps nothing any more.
+            // A keeper does not panic; if it did, it would keep nothing any longer.
             let _ = kept.thread.join();
         }
         if let Some(before) = self.after {
@@ -142,7 +143,7 @@ pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
     let outside = namespace::outside_name(instance.name());
     Namespace::delete(&outside).doing(format!("removing the namespace {outside}"))?;
     match fs::remove_dir_all(&slow) {
-        // No router had a slow path: the namespace was for wires.
+        // No router had a slow path: the namespace belonged to wires.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         other => other.doing(format!("removing {}", slow.display())),
     }

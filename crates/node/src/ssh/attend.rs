@@ -21,9 +21,9 @@ use nix::unistd::Pid;
 use super::wire::{Begin, Order, Outcome, SessionRequest, What};
 use crate::Instance;
 
-/// Time in which processes of a session should end after a request.
+/// The time in which the processes of a session should end after a request.
 const GRACE: Duration = Duration::from_millis(200);
-/// Time limit for their end after a kill.
+/// The time limit for their end after a kill.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A child, and the signals that report it.
@@ -47,7 +47,8 @@ impl Ward {
         let child = Pid::from_raw(command.spawn()?.id().cast_signed());
         let mut wanted = SigSet::empty();
         wanted.add(Signal::SIGCHLD);
-        // Blocked only now: the command must not inherit it. An earlier end is found by `wait`.
+        // The signals are blocked only now: the command must not inherit the block. `wait` finds an
+        // earlier end.
         wanted.thread_block()?;
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         Ok(Ward { child, signals: SignalFd::with_flags(&wanted, flags)? })
@@ -81,7 +82,7 @@ impl Ward {
     }
 }
 
-/// Attends to a session whose descriptors this process has from the node.
+/// Attends to a session, with the descriptors that this process got from the node.
 ///
 /// # Errors
 /// The kernel's error.
@@ -148,8 +149,8 @@ fn entering(instance: &Instance, begin: &Begin, standard: [OwnedFd; 3]) -> Comma
     command
 }
 
-/// Writes a reason to the user's terminal, which hangs up with its first process. Does not wait for
-/// a terminal that takes nothing.
+/// Writes a reason to the user's terminal, which is closed when its first process ends. Does not
+/// wait for a terminal that accepts nothing.
 fn say(terminal: OwnedFd, why: &str) {
     if fcntl(&terminal, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).is_ok() {
         let _ = File::from(terminal).write_all(format!("\r\neuropa: {why}\r\n").as_bytes());

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::backoff::Backoff;
 
-/// Until a switch that ended while it was started is started again.
+/// The pause before a switch that ended during its start is started again.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// See the file.
@@ -21,32 +21,32 @@ impl Default for Revival {
 }
 
 impl Revival {
-    /// When it is started again.
+    /// When the switch is started again.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Times that it was started again.
+    /// The number of restarts.
     pub(super) fn restarts(&self) -> u64 {
         self.restarts
     }
 
-    /// A former node had started it so often.
+    /// A former node had started the switch this number of times.
     pub(super) fn was_started(&mut self, restarts: u64) {
         self.restarts = self.restarts.max(restarts);
     }
 
-    /// It is started again without a pause.
+    /// Counts a restart that needs no pause.
     pub(super) fn counts(&mut self) {
         self.restarts += 1;
     }
 
-    /// It has ended after some time, or could not be started.
+    /// The switch has ended after some time, or could not be started.
     pub(super) fn failed(&mut self, age: Duration, now: Instant) {
         self.due = Some(self.backoff.failed(age, now));
     }
 
-    /// It ended while it was started. An earlier date stays.
+    /// The switch ended during its start. An earlier date is kept.
     pub(super) fn try_again(&mut self, now: Instant) {
         self.due.get_or_insert(now + PAUSE);
     }
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(revival.due(), Some(now + PAUSE));
         revival.try_again(now + PAUSE);
         assert_eq!(revival.due(), Some(now + PAUSE));
-        // The count of a former node goes on.
+        // The count of a former node continues.
         revival.was_started(7);
         revival.was_started(3);
         revival.counts();

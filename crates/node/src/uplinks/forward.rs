@@ -1,4 +1,4 @@
-//! Whether this machine forwards the packets of uplinks: checks for `europa doctor`.
+//! Checks whether this machine forwards the packets of uplinks, for `europa doctor`.
 
 use std::fs;
 

@@ -19,7 +19,8 @@ use serde_json::Value;
 use super::Uplink;
 use crate::machine_ports::Forward;
 
-/// The first port of all ranges; the last range ends before the ports that Linux gives programs.
+/// The first port of all ranges; the last range ends before the ports that Linux assigns to
+/// programs.
 const FIRST_PORT: u32 = 1024;
 /// The ports of a slice, for each address and port at the other end.
 const PORTS: u32 = 512;
@@ -37,7 +38,7 @@ pub(super) fn ports(number: u32) -> (u32, u32) {
     (first, first + PORTS - 1)
 }
 
-/// The numbers of slices: existing ones are kept.
+/// The numbers of slices; existing numbers are kept.
 ///
 /// # Errors
 /// No number is left for this slice.
@@ -60,7 +61,7 @@ pub(super) fn number<'a>(
     Ok(all)
 }
 
-/// The table as the kernel has it.
+/// The table as found in the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// Rules by chain.
@@ -116,7 +117,7 @@ impl Found {
 /// A chain of the table.
 struct Chain {
     name: String,
-    /// The kernel's hook that begins it; `None` if other chains lead to it.
+    /// The kernel's hook where the chain begins; `None` if other chains lead to it.
     hook: Option<&'static str>,
     rules: Vec<String>,
 }
@@ -251,7 +252,7 @@ fn hooked(uplinks: &[Uplink], forwards: &[Forward], translated: Vec<String>) -> 
                 format!(
                     "iifname {devices} icmpv6 type {{ nd-neighbor-solicit, nd-neighbor-advert }} accept"
                 ),
-                // Linux itself announces groups and looks for routers.
+                // Linux itself sends these packets: it announces groups and looks for routers.
                 format!("iifname {devices} ip6 saddr {{ ::, fe80::/10 }} drop"),
                 format!("iifname {devices} counter drop"),
             ],
@@ -287,8 +288,8 @@ fn hooked(uplinks: &[Uplink], forwards: &[Forward], translated: Vec<String>) -> 
     all.map(|(name, hook, rules)| Chain { name: name.into(), hook: Some(hook), rules })
 }
 
-/// Commands for `nft` that make the table, all of them or none. Chains of slices in `found` stay,
-/// because they count the slices' connections.
+/// Commands for `nft` that make the table; all of them take effect or none. Chains of slices in
+/// `found` remain, because they count the slices' connections.
 pub(super) fn script(
     table: &str,
     uplinks: &[Uplink],

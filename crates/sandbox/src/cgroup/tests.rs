@@ -174,7 +174,8 @@ fn born_inside() {
         return;
     };
     let hierarchy = Hierarchy { version: Version::V2, root: PathBuf::from(root) };
-    let cgroups = Cgroups { controllers: BTreeMap::from([(Controller::Pids, hierarchy)]) };
+    let cgroups =
+        Cgroups { controllers: BTreeMap::from([(Controller::Pids, hierarchy)]), bare: None };
     let instance = format!("born-inside-{}", std::process::id());
     let group = cgroups.group(&instance, "r").expect("made");
     let mut log = tempfile::tempfile().expect("a log");

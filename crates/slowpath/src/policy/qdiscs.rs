@@ -1,4 +1,5 @@
-//! Queueing disciplines of `tc`: whether a device has another one than the kernel's default.
+//! Queueing disciplines (qdiscs) of `tc`: detects whether a device has another one than the
+//! kernel's default.
 
 use std::collections::HashMap;
 
@@ -25,7 +26,7 @@ impl Qdiscs {
         }
     }
 
-    /// A device was removed, with its disciplines.
+    /// Removes a device with its disciplines.
     pub(crate) fn forget(&mut self, device: u32) {
         self.kinds.retain(|(of, _), _| *of != device);
     }

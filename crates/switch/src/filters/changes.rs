@@ -10,31 +10,31 @@ use serde::{Deserialize, Serialize};
 
 use super::action::{Action, Outcome, Reply};
 
-/// Most rules of each kind, over all slices.
+/// The maximum number of rules of each kind, over all slices.
 pub const CAPACITY: u32 = 1 << 18;
 
-/// The node's changes of rules, over a separate connection. Each is answered by one
+/// The node's changes of rules, sent over a separate connection. Each is answered by one
 /// [`FilterAnswer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FilterOrder {
-    /// Changes of a slice's rules, all of a family at once. Descriptor: memory with a
-    /// [`Batch`], unless that is empty.
+    /// Change a slice's rules, all families at once. The descriptor is memory with a [`Batch`]; an
+    /// empty batch has none.
     Change {
         /// The slice's number.
         slice: u16,
         /// The numbers of packed entries in the memory.
         counts: Counts,
     },
-    /// Replaces a slice's rules; rules that stay keep their counters. Descriptor: as above; no rule
-    /// is removed by number.
+    /// Replace a slice's rules; rules that remain keep their counters. The descriptor is the same
+    /// as above; no rule is removed by number.
     Replace {
         /// The slice's number.
         slice: u16,
         /// The numbers of packed entries in the memory.
         counts: Counts,
     },
-    /// How often rules have counted. Descriptor: memory for three words a rule: its number,
-    /// packets, bytes.
+    /// Report how often rules have matched. The descriptor is memory for three words a rule: its
+    /// number, packets, bytes.
     Hits {
         /// The slice's number.
         slice: u16,
@@ -46,13 +46,13 @@ pub enum FilterOrder {
 /// Its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FilterAnswer {
-    /// It is done, and applies to every later packet; with the number of rules.
+    /// The order is done, and applies to every later packet. The answer has the number of rules.
     Done(u32),
-    /// It is refused, and changed nothing.
+    /// The order is refused, and changed nothing.
     Refused(String),
 }
 
-/// Numbers of changes of each kind in a [`Batch`].
+/// The numbers of changes of each kind in a [`Batch`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Numbers of removed rules.
@@ -61,21 +61,21 @@ pub struct Counts {
     pub ipv4: u32,
     /// Added rules for IPv6.
     pub ipv6: u32,
-    /// Added rules for keys of routers.
+    /// The number of added rules for keys of routers.
     #[serde(default)]
     pub opaque: u32,
 }
 
-/// Changes of one slice's rules. A number names a rule of one kind, or one of each.
+/// Changes of one slice's rules. A number names a rule of one kind, or one rule of each kind.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// Numbers of rules to remove, before others are added.
+    /// The numbers of rules to remove before others are added.
     pub removed: Vec<u32>,
     /// Rules for IPv4 to add.
     pub ipv4: Vec<Rule<Action, 2>>,
     /// Rules for IPv6 to add.
     pub ipv6: Vec<Rule<Action, 5>>,
-    /// Rules for keys of routers to add.
+    /// The rules for keys of routers to add.
     pub opaque: Vec<Rule<Reply, 5>>,
 }
 
@@ -146,7 +146,7 @@ impl Batch {
         bytes
     }
 
-    /// Reads it from memory; `None` if the memory is too short.
+    /// Reads a batch from memory; `None` if the memory is too short.
     pub(super) fn read(counts: Counts, memory: Option<impl AsFd>) -> Option<Self> {
         if counts.words() == 0 {
             return Some(Self::default());

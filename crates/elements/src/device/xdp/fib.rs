@@ -66,7 +66,7 @@ impl Routes {
         Ok(routes)
     }
 
-    /// The same, to be read.
+    /// The table in readable form.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for Route { prefix, output, source, destination } in &self.all {

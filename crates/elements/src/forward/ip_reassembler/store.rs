@@ -249,7 +249,7 @@ impl Store {
             }
             None => {
                 self.places.push(place);
-                // As above.
+                // Places are counted in 32 bits, as above.
                 (self.places.len() - 1) as u32
             }
         }

@@ -1,4 +1,4 @@
-//! Packets that stand for several.
+//! Records that stand for several packets.
 
 use europa_engine::Packet;
 
@@ -13,7 +13,7 @@ pub(super) struct Multiple {
     /// Bytes of all packets together, and of each but the last.
     pub(super) total: u64,
     pub(super) each: u64,
-    /// Time between two of them.
+    /// The time between two of these packets.
     pub(super) step_ns: u64,
 }
 
