@@ -160,9 +160,7 @@ fn unmodified_servers_have_the_ports_that_their_slices_reserve() {
     // Python's server binds, asks a name server for the name of its address, and then listens.
     let page = |port: u64| net.page(&net.outside, &format!("http://192.0.2.1:{port}/run/who"));
     let second = net.outside_of("t", 8080).expect("a port");
-    wait("both pages", Duration::from_secs(60), || {
-        page(8080).is_some() && page(second).is_some()
-    });
+    wait("both pages", Duration::from_secs(60), || page(8080).is_some() && page(second).is_some());
     let other = net.outside_of("t", 8080).expect("a port");
     assert!((1024..32_768).contains(&other) && other != 8080, "{other}");
     for (port, wanted) in [(8080, "s"), (other, "t")] {
