@@ -17,8 +17,8 @@ use crate::skip::{europa, patience};
 
 /// No turn of the node's loop takes more CPU time than this, in microseconds. The node counts turns
 /// over its goal of 5 ms. This bound is higher, because tests run hardly optimised programs beside
-/// others: the longest turn of the tests of changes takes 8 ms.
-const LONGEST_TURN_US: u64 = 20_000;
+/// others: the longest turns, which make routers with queues or load XDP programs, take 20 to 30 ms.
+const LONGEST_TURN_US: u64 = 100_000;
 
 /// Longest time for which a node may be busy after a test's traffic.
 const LONGEST_UNREST: Duration = Duration::from_secs(30);

@@ -4,7 +4,7 @@ mod line;
 
 use std::time::Duration;
 
-use europa_tests::{Namespace, skip_without};
+use europa_tests::{Namespace, kernel_lacks, skip_without, skipped};
 use line::{Line, ROUTER, ports};
 
 /// Bytes of a transfer, 200 MB.
@@ -284,6 +284,10 @@ fn a_line_with_a_delay_keeps_them_whole_and_a_lossy_one_loses_segments() {
 #[test]
 fn a_vlan_tag_goes_on_and_off_without_a_cut() {
     skip_without!("python3", "nstat");
+    if let Some(why) = kernel_lacks(&["VLAN"]) {
+        skipped(&why);
+        return;
+    }
     let line = Line::new();
     line.b.ip(&["address", "flush", "dev", "eth0"]).expect("no addresses");
     line.b
