@@ -145,7 +145,7 @@ struct europa_encap {
 #define EUROPA_POOL_LARGE 1 /* large slots */
 #define EUROPA_POOL_USUAL 2 /* small slots, and EUROPA_USUAL_ELEMENTS with all the rest */
 /* Usual pools have 8,192 slots and 8 interfaces. */
-#define EUROPA_USUAL_ELEMENTS 10881
+#define EUROPA_USUAL_ELEMENTS 12930
 
 /* A pool's geometry and cursors. Table `pool_state`, by pool. */
 struct europa_pool_state {
