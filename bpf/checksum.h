@@ -22,6 +22,7 @@
 #define IP_ICMP 1
 #define IP_TCP 6
 #define IP_UDP 17
+#define IP_RSVP 46
 #define IP_ICMP6 58
 
 static __always_inline __u32 fold(__u64 sum)

@@ -17,6 +17,21 @@
 #include "classify.h"
 #include "enter.h"
 
+/* Whether a frame is for the label table or the signaller of a kernel router, which its process has:
+ * labelled packets, and IP protocol 46, also behind a hop-by-hop header. */
+static __always_inline int is_signalling(context *ctx, const struct frame *frame)
+{
+	if (frame->type == ETH_MPLS)
+		return 1;
+	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	__u8 *ip = data + (frame->network == 18 ? 18 : 14);
+	if (frame->type == ETH_IPV4)
+		return ip + 20 <= end && ip[9] == IP_RSVP;
+	if (frame->type == ETH_IPV6)
+		return ip + 41 <= end && (ip[6] == IP_RSVP || (!ip[6] && ip[40] == IP_RSVP));
+	return 0;
+}
+
 static __always_inline int receive(context *ctx)
 {
 	struct frame frame;
@@ -58,7 +73,8 @@ static __always_inline int receive(context *ctx)
 		receiver->frames++;
 	if (!row)
 		row = bpf_map_lookup_elem(&interfaces, &delivery.interface);
-	if (row && row->flags & EUROPA_IF_CAGED) {
+	if (row && row->flags & EUROPA_IF_CAGED &&
+	    !(row->flags & EUROPA_IF_SIGNALS && is_signalling(ctx, &frame))) {
 		ENTER_CAGE(ctx, delivery.interface, row, complete);
 		return VERDICT_TAKEN;
 	}

@@ -68,6 +68,7 @@ struct europa_port {
 #define EUROPA_IF_CAGED 256      /* its router's program stands in `cages` */
 #define EUROPA_IF_WIRE 512       /* one end of a link of a kernel router: frames there count links */
 #define EUROPA_IF_NO_LINUX 1024  /* its kernel router has no slow path for what the program passes */
+#define EUROPA_IF_SIGNALS 2048   /* labelled packets and RSVP go to the router's process, not to its program */
 
 /* In struct interface.pool: this pool uses the second of the two cursors. Successive pools of an
  * interface alternate, as receive programs may still use the former pool. */
@@ -145,7 +146,7 @@ struct europa_encap {
 #define EUROPA_POOL_LARGE 1 /* large slots */
 #define EUROPA_POOL_USUAL 2 /* small slots, and EUROPA_USUAL_ELEMENTS with all the rest */
 /* Usual pools have 8,192 slots and 8 interfaces. */
-#define EUROPA_USUAL_ELEMENTS 12930
+#define EUROPA_USUAL_ELEMENTS 10881
 
 /* A pool's geometry and cursors. Table `pool_state`, by pool. */
 struct europa_pool_state {

@@ -112,6 +112,8 @@ pub(crate) enum Case {
     /// Look-ups among 100,000 ternary rules, compared with a linear scan, and changes while packets
     /// pass
     Filters,
+    /// Delay and jitter along label switched paths, their set-up, and the cost of refreshing 10,000
+    Flows,
     /// One, ten, a hundred and a thousand routers: rate, fairness, memory and start of each
     Scale,
     /// How long a tenant waits for its changes while another tenant attacks
@@ -141,6 +143,7 @@ impl Options {
             Case::Substrate,
             Case::Preemption,
             Case::Filters,
+            Case::Flows,
             Case::Scale,
             Case::Interference,
             Case::Pool,

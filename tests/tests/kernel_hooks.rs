@@ -110,16 +110,8 @@ fn document(source: &str, hooks: &str) -> String {
 const ALL: &str = "    tc: {ingress: received, egress: sent}\n    cgroup: {egress: leaving}\n";
 
 fn counted(node: &Node, place: u32) -> u64 {
-    // A new node reads the maps again before it has them to show.
-    let begun = Instant::now();
-    loop {
-        let said = node.attempt(&["read", "red/r", "counts", &place.to_string()]);
-        if said.status.success() {
-            return said.stdout.trim().parse().expect("a number");
-        }
-        assert!(begun.elapsed() < Duration::from_secs(10), "{}", said.stderr);
-        sleep(Duration::from_millis(20));
-    }
+    let value = node.run(&["read", "red/r", "counts", &place.to_string()]);
+    value.trim().parse().expect("a number")
 }
 
 fn pings(node: &Node) {

@@ -11,8 +11,6 @@ use std::time::{Duration, Instant};
 
 use europa_tests::{Node, europa, skip_without};
 use line::{A, B, Line};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 /// Passes frames between two devices. Packets to UDP ports 5000 to 5003 go to the user part, with
 /// metadata: the device, and a mark.
@@ -282,11 +280,7 @@ fn user_parts_in_c_python_and_rust_get_what_sockets_would() {
         node.up(&text);
     });
     // A killed user part starts again.
-    let stats = node.stats();
-    let routers = stats["routers"].as_array().expect("routers");
-    let part = routers.iter().find(|router| router["name"] == "red/r@user").expect("the part");
-    let process = part["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).expect("a process");
-    kill(Pid::from_raw(process), Signal::SIGKILL).expect("it runs");
+    node.kill("program");
     marks(&node, [41, 42], || ());
 
     let apply = |command: &str| {

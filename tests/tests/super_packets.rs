@@ -4,7 +4,7 @@ mod line;
 
 use std::time::Duration;
 
-use europa_tests::{Namespace, kernel_lacks, skip_without, skipped};
+use europa_tests::{Namespace, skip_without};
 use line::{Line, ROUTER, ports};
 
 /// Bytes of a transfer, 200 MB.
@@ -235,6 +235,7 @@ fn a_rate_and_rules_keep_them_whole_and_count_segments() {
         ("both", with_right("rate: 2Gb/s\n") + rules),
     ] {
         let line = Line::new();
+        line.node.check_ledgers();
         line.node.up(&text);
         assert!(through(&line) < 0.4, "{what}: few frames came in super-packets");
         let (whole, cut) = whole_and_cut(&line);
@@ -247,6 +248,7 @@ fn a_rate_and_rules_keep_them_whole_and_count_segments() {
 fn a_packet_that_takes_too_long_at_a_rate_is_cut_first() {
     skip_without!("python3", "nstat");
     let line = Line::new();
+    line.node.check_ledgers();
     // 64 kB would take 5 ms.
     line.node.up(&with_right("rate: 100Mb/s\n"));
     for at in ["10.0.2.2", "fd00:2::2"] {
@@ -263,6 +265,7 @@ fn a_line_with_a_delay_keeps_them_whole_and_a_lossy_one_loses_segments() {
     skip_without!("python3", "nstat");
     let row = ports() + ROW;
     let line = Line::new();
+    line.node.check_ledgers();
     line.node.up(&(row.clone() + "---\nkind: link\nname: middle\ndelay: 1ms\nrate: 4Gb/s\n"));
     for router in ["red/r1", "red/r2"] {
         let share = through_one(&line, router);
@@ -284,11 +287,8 @@ fn a_line_with_a_delay_keeps_them_whole_and_a_lossy_one_loses_segments() {
 #[test]
 fn a_vlan_tag_goes_on_and_off_without_a_cut() {
     skip_without!("python3", "nstat");
-    if let Some(why) = kernel_lacks(&["VLAN"]) {
-        skipped(&why);
-        return;
-    }
     let line = Line::new();
+    line.node.check_ledgers();
     line.b.ip(&["address", "flush", "dev", "eth0"]).expect("no addresses");
     line.b
         .ip(&["link", "add", "link", "eth0", "name", "tagged", "type", "vlan", "id", "10"])

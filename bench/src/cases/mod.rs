@@ -5,6 +5,7 @@ mod clicks;
 mod fib_update;
 mod filter_changes;
 mod filters;
+mod flows;
 mod graph;
 mod instructions;
 mod interference;
@@ -54,6 +55,7 @@ fn run_here(case: Case, options: &Options, progress: &Progress) -> Result<Outcom
         Case::Substrate => substrate::run(options, progress),
         Case::Preemption => preemption::run(options, progress),
         Case::Filters => filters::run(options, progress),
+        Case::Flows => flows::run(options, progress),
         Case::Interference => interference::run(options, progress),
         Case::Scale => scale::run(options, progress),
         Case::PoolSize => pool_size::run(options, progress),

@@ -22,7 +22,7 @@ use crate::testbed::Testbed;
 /// The desired state, as YAML.
 pub(crate) const DOCUMENTS: &str = include_str!("europa.yaml");
 /// The same for three routers in a row.
-const CHAIN: &str = include_str!("chain.yaml");
+pub(crate) const CHAIN: &str = include_str!("chain.yaml");
 
 /// Name of the benchmark's node, so that a node of this machine's users continues to run.
 const INSTANCE: &str = "bench";

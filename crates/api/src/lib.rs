@@ -88,7 +88,7 @@ pub use resources::{
 pub use rights::{Rights, Verdict};
 pub use router::{Inline, Interfaces, Poll, Pool, Router, Run, SlotBytes};
 pub use schema::schema;
-pub use signalling::{Egress, RsvpTe, Signalling, TtlModel};
+pub use signalling::{Egress, RsvpDigest, RsvpKey, RsvpSecret, RsvpTe, Signalling, TtlModel};
 pub use slice::{ProgramLimits, Programs, Slice};
 pub use slow_path::{Daemon, File, Reload, Restart, SlowPath};
 pub use source::{At, Place, Source};

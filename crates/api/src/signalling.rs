@@ -1,16 +1,19 @@
 //! `signalling:` of an interface: label switched paths by RSVP-TE.
 
+use std::fmt;
+use std::str::FromStr;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::decode::{Context, Decode, Fields, word};
+use crate::decode::{Context, Decode, Fields, from_text, word};
 use crate::quantity::Time;
 use crate::source::At;
 use crate::tree::Node;
 use crate::values::Rate;
 
 /// The protocols by which an interface signals label switched paths.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Signalling {
     /// RSVP-TE (RFC 3209).
@@ -18,8 +21,8 @@ pub struct Signalling {
 }
 
 /// RSVP-TE on an interface. All interfaces of a router must have equal settings, except
-/// `bandwidth`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+/// `bandwidth` and `key`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct RsvpTe {
     /// The bandwidth that flows may reserve on the interface. Default: the rate of its link, the
@@ -40,6 +43,70 @@ pub struct RsvpTe {
     /// How the TTL and traffic class of labels and packets affect each other. Default: `uniform`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<At<TtlModel>>,
+    /// Authenticates messages (RFC 2747). The neighbours behind the interface have the same key.
+    /// Default: messages are not authenticated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<At<RsvpKey>>,
+}
+
+/// A key for the messages of an interface. Messages without it, and repeated ones, are dropped. A
+/// router challenges neighbours whose sequence numbers it does not know.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct RsvpKey {
+    /// The common secret of the neighbours.
+    pub secret: At<RsvpSecret>,
+    /// The keyed digest. Default: `sha256`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<At<RsvpDigest>>,
+    /// The number of the key in messages, below 2^48. Default: 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<At<u64>>,
+}
+
+/// A secret of 8 to 128 characters. `Debug` hides it.
+#[derive(Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct RsvpSecret(
+    #[schemars(length(min = 8, max = 128))]
+    /// The characters.
+    pub String,
+);
+
+impl FromStr for RsvpSecret {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<RsvpSecret, String> {
+        match text.len() {
+            8..=128 => Ok(RsvpSecret(text.to_owned())),
+            other => Err(format!("it has {other} characters; 8 to 128 are wanted")),
+        }
+    }
+}
+
+impl fmt::Debug for RsvpSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RsvpSecret(..)")
+    }
+}
+
+impl Decode for RsvpSecret {
+    fn decode(node: &Node, context: &mut Context) -> Option<RsvpSecret> {
+        from_text(node, context, "a secret")
+    }
+}
+
+/// The keyed digest of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RsvpDigest {
+    /// HMAC-MD5, which RFC 2747 requires of every implementation.
+    Md5,
+    /// HMAC-SHA1.
+    Sha1,
+    /// HMAC-SHA256.
+    #[default]
+    Sha256,
 }
 
 /// The label that the last router of a path assigns.
@@ -101,9 +168,28 @@ impl Decode for RsvpTe {
             hello: fields.optional("hello"),
             egress: fields.optional("egress"),
             ttl: fields.optional("ttl"),
+            key: fields.optional("key"),
         };
         fields.close();
         Some(rsvp_te)
+    }
+}
+
+impl Decode for RsvpKey {
+    fn decode(node: &Node, context: &mut Context) -> Option<RsvpKey> {
+        let mut fields = Fields::open(node, "a key", context)?;
+        let secret = fields.required("secret");
+        let (digest, id) = (fields.optional("digest"), fields.optional("id"));
+        fields.close();
+        Some(RsvpKey { secret: secret?, digest, id })
+    }
+}
+
+impl Decode for RsvpDigest {
+    fn decode(node: &Node, context: &mut Context) -> Option<RsvpDigest> {
+        let words =
+            [("md5", RsvpDigest::Md5), ("sha1", RsvpDigest::Sha1), ("sha256", RsvpDigest::Sha256)];
+        word(node, context, "a digest", &words)
     }
 }
 

@@ -286,6 +286,7 @@ impl Context<'_> {
     /// is ready, until [`Context::unwatch`].
     pub fn watch(&mut self, token: u32, interest: Interest, descriptor: Rc<dyn AsFd>) {
         self.unwatch(token, interest);
+        self.core.watches += 1;
         self.core.watched.push(Watched::new(self.me, token, interest, descriptor));
     }
 

@@ -173,6 +173,7 @@ impl InitContext<'_> {
 
     /// Like [`Context::watch`].
     pub fn watch(&mut self, token: u32, interest: Interest, descriptor: Rc<dyn AsFd>) {
+        self.core.watches += 1;
         self.core.watched.push(Watched::new(self.me, token, interest, descriptor));
     }
 

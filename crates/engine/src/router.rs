@@ -211,6 +211,7 @@ impl Router {
             warnings: Vec::new(),
             overheard: Vec::new(),
             watched: Vec::new(),
+            watches: 0,
             sleepers: Vec::new(),
             signals: Vec::new(),
             most: if graph.one_by_one { 1 } else { BATCH },
@@ -730,6 +731,12 @@ impl Router {
     /// the ready ones by [`Router::descriptor_ready`].
     pub fn watched(&self) -> &[Watched] {
         &self.core.watched
+    }
+
+    /// Number of descriptors that elements have begun to wait for since the router was built: it
+    /// changes whenever [`Router::watched`] has a new one.
+    pub fn watches(&self) -> u64 {
+        self.core.watches
     }
 
     /// Informs elements that the process is about to wait for their descriptors. Returns whether

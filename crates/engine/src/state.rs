@@ -158,6 +158,8 @@ pub(crate) struct Core {
     /// The warnings of the element during its initialisation.
     pub(crate) warnings: Vec<String>,
     pub(crate) watched: Vec<Watched>,
+    /// Number of descriptors that elements have begun to wait for.
+    pub(crate) watches: u64,
     /// Elements that are called before and after the process sleeps.
     pub(crate) sleepers: Vec<usize>,
     /// Signals of the operating system and their receivers.

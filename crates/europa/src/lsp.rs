@@ -1,5 +1,6 @@
 //! `lsp`: shows and changes flows and their label switched paths.
 
+mod trace;
 mod write;
 
 use std::process::ExitCode;
@@ -37,6 +38,15 @@ pub(crate) enum LspCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Show every router on the path of a flow, with labels and the packets that took them.
+    Trace {
+        /// The flow.
+        #[arg(add = ArgValueCompleter::new(complete::flows))]
+        flow: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Create a flow: its path is signalled at once.
     Create(write::CreateArgs),
     /// Change a flow: fields that are not given stay the same.
@@ -50,6 +60,7 @@ pub(crate) fn lsp(instance: &Instance, command: LspCommand) -> Result<ExitCode, 
     match command {
         LspCommand::List { all, json } => list(instance, all, json),
         LspCommand::Show { flow, json } => show(instance, &flow, json),
+        LspCommand::Trace { flow, json } => trace::trace(instance, &flow, json),
         LspCommand::Create(args) => write::create(instance, &args),
         LspCommand::Change(args) => write::change(instance, &args),
         LspCommand::Delete(args) => write::delete(instance, &args),

@@ -74,8 +74,6 @@ pub(crate) struct Hosts {
     /// Hosts are made, and their commands started.
     making: Work<Making>,
     drift: DriftThread,
-    /// Hosts whose commands a change has ended, and not started again yet.
-    idle: HashSet<String>,
 }
 
 impl Hosts {
@@ -88,7 +86,6 @@ impl Hosts {
             failed: HashMap::new(),
             trimming: Work::default(),
             making: Work::default(),
-            idle: HashSet::new(),
             drift: DriftThread::start(context.instance.clone(), context.control.clone())?,
         })
     }
@@ -149,7 +146,6 @@ impl Hosts {
             shell.wait().doing("waiting for a host's commands")?;
         }
         self.failed.retain(|name, _| !gone(name));
-        self.idle.extend(ended.iter().cloned());
         let made: HashSet<&str> = self.made.iter().map(|host| &**host.name).collect();
         self.stats.retain(|host| made.contains(&*host.name));
         Ok(())
@@ -167,10 +163,9 @@ impl Hosts {
         let unused = |unused: Making| running.extend(unused.started);
         let Some(making) = self.making.result(&purpose, unused)? else {
             let there = self.stats.iter().map(|host| host.name.clone()).collect();
-            let idle = self.idle.clone();
             let (kept, events) = (context.kept.clone(), context.events.clone());
             let make = move |instance: &Instance, made: &mut Vec<Host>, wanted: &[Host]| {
-                Making::make(instance, (&kept, &events), (&there, &idle), made, wanted)
+                Making::make(instance, &kept, &events, &there, made, wanted)
             };
             let work = self.work(context, &purpose, make);
             return Err(self.making.begin(context, purpose, |node| &mut node.hosts.making, work));
@@ -181,7 +176,6 @@ impl Hosts {
         match failed {
             Some(error) => Err(error.into()),
             None => {
-                self.idle.clear();
                 self.have(change, hosts);
                 Ok(())
             }

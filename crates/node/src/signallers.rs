@@ -268,7 +268,7 @@ impl Signallers {
 
 /// Whether a router has a label table.
 fn signals(plan: &RouterPlan) -> bool {
-    plan.description.as_ref().is_some_and(|description| description.labels.is_some())
+    plan.signals.is_some()
 }
 
 impl Slice {

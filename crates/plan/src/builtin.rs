@@ -37,6 +37,29 @@ pub(crate) fn ipv4(
     builtin::ipv4(&description).map_err(|problem| problem.to_string())
 }
 
+/// The settings of a router's label table, if interfaces of it signal.
+pub(crate) fn signals(
+    router: &Router,
+    interfaces: &[InterfacePlan],
+) -> Option<builtin::Description> {
+    labels(router)?;
+    let mut description = describe(router, interfaces, &router.fast_path.routes, &[]);
+    let own = router.interfaces.0.iter().filter(|(name, _)| !name.value.is_hidden()).count();
+    description.interfaces.truncate(own);
+    Some(description)
+}
+
+/// The text before a fast path that has no label table of its own; empty if no interface signals.
+pub(crate) fn front(router: &Router, interfaces: &[InterfacePlan]) -> Result<String, String> {
+    if description(router, interfaces).is_some() {
+        return Ok(String::new());
+    }
+    match signals(router, interfaces) {
+        Some(description) => builtin::front(&description).map_err(|problem| problem.to_string()),
+        None => Ok(String::new()),
+    }
+}
+
 fn describe(
     router: &Router,
     interfaces: &[InterfacePlan],
@@ -74,7 +97,7 @@ fn describe(
 fn labels(router: &Router) -> Option<builtin::Labels> {
     let all = router.interfaces.0.iter().enumerate();
     let signal = all.filter_map(|(number, (_, interface))| {
-        Some((number, interface.value.signalling.as_ref()?.rsvp_te.value))
+        Some((number, &interface.value.signalling.as_ref()?.rsvp_te))
     });
     let (interfaces, said): (Vec<_>, Vec<_>) = signal.unzip();
     let ttl = said.first()?.ttl.map(|ttl| ttl.value).unwrap_or_default();

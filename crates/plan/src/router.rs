@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use europa_elements::builtin::{Description, Update, update};
+use europa_elements::builtin::{Description, FRONT_LABELS, LABELS, Update, update};
 use europa_pool::Geometry;
 use europa_pool::layout::InterfaceRow;
 use europa_resource::Resource;
@@ -52,6 +52,8 @@ pub struct RouterPlan {
     pub file: String,
     /// The settings of `builtin: ipv4`.
     pub description: Option<Description>,
+    /// The interfaces, routes and labels of its label table, if it signals flows.
+    pub signals: Option<Description>,
     /// The first IPv4 address of each interface.
     pub addresses: Vec<Option<Ipv4Addr>>,
     /// Files and sockets that the router's elements may use.
@@ -80,6 +82,12 @@ impl RouterPlan {
     /// Whether the router runs inside the switch.
     pub fn is_inline(&self) -> bool {
         matches!(self.place, Place::Inline(_))
+    }
+
+    /// The element with its label table, if it signals flows.
+    pub fn label_table(&self) -> Option<&'static str> {
+        self.signals.as_ref()?;
+        Some(if self.description.is_some() { LABELS } else { FRONT_LABELS })
     }
 
     /// The command of the router's program; empty if it runs a Click configuration.

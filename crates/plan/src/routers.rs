@@ -8,7 +8,7 @@ use europa_api::{
 use europa_pool::layout::{LARGE_SLOT_BYTES, SMALL_SLOT_BYTES};
 use europa_pool::{Geometry, Layout};
 use europa_router::orders;
-use europa_substrate::layout::{ANY_SOURCE, CAGED, SHARES_MAC, TAGS, WIRE};
+use europa_substrate::layout::{ANY_SOURCE, CAGED, SHARES_MAC, SIGNALS, TAGS, WIRE};
 use europa_substrate::{InterfaceSpec, Match, MatchKind};
 
 use crate::facts::PortFacts;
@@ -153,6 +153,9 @@ impl<'a> Context<'a> {
                     .map_err(|(field, what)| refused(field, what))?;
                 // No frame uses the program before it is loaded.
                 planned.spec.flags |= CAGED;
+                if interface.signalling.is_some() {
+                    planned.spec.flags |= SIGNALS;
+                }
             }
             interfaces.push(planned);
         }
@@ -172,11 +175,15 @@ impl<'a> Context<'a> {
                 std::net::IpAddr::V6(_) => None,
             })
         });
-        let (configuration, file) = configuration(router, &interfaces).map_err(|what| {
+        let (mut configuration, file) = configuration(router, &interfaces).map_err(|what| {
             Box::new(Fault::new(Key::new("router", &*name), &["fast_path"], what))
+        })?;
+        configuration += &builtin::front(router, &interfaces).map_err(|what| {
+            Box::new(Fault::new(Key::new("router", &*name), &["interfaces"], what))
         })?;
         Ok(RouterPlan {
             description: builtin::description(router, &interfaces),
+            signals: builtin::signals(router, &interfaces),
             geometry: geometry(router, &interfaces),
             place: place(router),
             cage,
@@ -347,8 +354,7 @@ fn geometry(router: &europa_api::Router, interfaces: &[InterfacePlan]) -> Geomet
     let geometry = |slot_bytes| Geometry {
         slots: router.pool.slots.value,
         slot_bytes,
-        // A pool has at least one. A router with a slow path alone leaves it unused.
-        interfaces: interfaces.len().max(1) as u32,
+        interfaces: interfaces.len() as u32,
     };
     let small = geometry(SMALL_SLOT_BYTES);
     let fits = Layout::new(small).is_ok_and(|layout| longest <= layout.max_frame_bytes());

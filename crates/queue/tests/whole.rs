@@ -50,7 +50,7 @@ fn statistics_and_caps_count_frames() {
     // The burst is exceeded by 1,000 bytes: 8 µs.
     let due = tree.next_due(0).unwrap();
     assert!((4000..20_000).contains(&due), "{due} ns");
-    // Two others replace the first one.
+    // The first one gives way to two others.
     let mut dropped = Vec::new();
     for packet in [3, 4] {
         tree.enqueue_frames(0, queue, packet, (44, 65_000), false, |gone, _| dropped.push(gone));

@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn what_a_slice_has_and_may_have() {
-        let text = "kind: port\nname: p\ndevice: eth1\nrate: 100Mb/s\n---\n\
+        let text = "kind: port\nname: p\ndevice: eth1\n---\n\
             kind: slice\nname: red\nreservation:\n  ports: {p: {guarantee: 10Mb/s}}\n  slots: 9000\n  \
             memory: 8MB\n---\nkind: slice\nname: blue\n---\n\
             kind: router\nname: r\nslice: red\nfast_path: {click: Idle}\n\

@@ -60,7 +60,14 @@ pub(crate) fn build(
             return Err(render(&refused));
         }
     }
-    let graph = flat(&checked);
+    let mut graph = flat(&checked);
+    front(&mut graph).map_err(|(element, message)| {
+        let place = checked.elements.get(element);
+        let found = place.map_or_else(|| Diagnostic::global(&message), |one| one.error(&message));
+        let mut all = Diagnostics::default();
+        all.push(found);
+        render(&all)
+    })?;
     let router = Router::build(&graph, &registry, arena, devices, now_ns)
         .map_err(|found| render(&placed(&checked, found)))?;
     let mut warnings = checked.warnings.clone();
@@ -97,6 +104,10 @@ fn placed(checked: &europa_click::Graph, found: Vec<BuildError>) -> Diagnostics 
     diagnostics
 }
 
+/// The beginning of the names of elements that Europa adds to a configuration.
+const FRONT: &str = "europa_";
+/// Other classes that receive from an interface.
+const OTHER_SOURCES: [&str; 3] = ["PollDevice", "FromDPDKDevice", "FromNetmapDevice"];
 /// Number of slots for testing a configuration.
 const TRIAL_SLOTS: u32 = 512;
 /// Most bytes of warnings that a test returns.
@@ -178,6 +189,53 @@ pub fn flat(checked: &europa_click::Graph) -> Graph {
     Graph { elements, connections, one_by_one: false }
 }
 
+/// Elements of `DeviceFront` take the place of the interface for the configuration's `FromDevice`.
+///
+/// # Errors
+/// An element that also receives from the interface, and what is wrong.
+fn front(graph: &mut Graph) -> Result<(), (usize, String)> {
+    let first = |element: &GraphElement| {
+        let name = element.arguments.first().map(|text| text.trim());
+        name.map(|name| name.strip_prefix("DEVNAME ").unwrap_or(name).trim().to_owned())
+    };
+    let of = |graph: &Graph, class: &str| -> Vec<usize> {
+        let all = graph.elements.iter().enumerate();
+        all.filter(|(_, element)| element.class == class).map(|(index, _)| index).collect()
+    };
+    for at in of(graph, "DeviceFront") {
+        let Some(name) = graph.elements.get(at).and_then(first) else { continue };
+        let is_of = |graph: &Graph, index: usize| {
+            graph.elements.get(index).and_then(first).as_ref() == Some(&name)
+        };
+        for class in OTHER_SOURCES {
+            if let Some(other) = of(graph, class).into_iter().find(|one| is_of(graph, *one)) {
+                let why = format!("an interface that signals is read by FromDevice, not {class}");
+                return Err((other, why));
+            }
+        }
+        // The one before it in its own text feeds it through a classifier.
+        let own = |graph: &Graph, index: usize| {
+            let mut from = graph.connections.iter().filter(|one| one.from == index);
+            from.all(|one| graph.elements.get(one.to).is_some_and(|to| to.name.starts_with(FRONT)))
+        };
+        let all = of(graph, "FromDevice").into_iter().filter(|one| is_of(graph, *one));
+        let sources: Vec<usize> = all.filter(|one| !own(graph, *one)).collect();
+        match sources.as_slice() {
+            [] => {}
+            [one] => {
+                let (to, input, pull) = (*one, 0, false);
+                graph.connections.retain(|connection| connection.from != at);
+                graph.connections.push(Connection { from: at, output: 0, to, input, pull });
+            }
+            [_, second, ..] => {
+                let why = format!("interface {name} signals, so one FromDevice receives from it");
+                return Err((*second, why));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn place(checked: &europa_click::Graph, found: BuildError) -> Diagnostic {
     let (element, message, help) = match found {
         BuildError::Warning { element, message, .. } => {
@@ -216,5 +274,88 @@ pub(crate) fn interface(from: &orders::Interface) -> europa_engine::Interface {
         mac: from.mac,
         mtu: from.mtu,
         address: from.address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use europa_elements::builtin::{self, Description, Interface, Labels};
+
+    use super::*;
+
+    /// Interfaces a, which signals, and b.
+    fn start(configuration: &str, inline: bool) -> orders::Start {
+        let interface = |(name, last): (&str, u8)| Interface {
+            name: name.into(),
+            mac: [2, 0, 0, 0, 0, last].into(),
+            mtu: 1500,
+            addresses: vec![format!("10.0.{last}.1/24").parse().unwrap()],
+        };
+        let interfaces: Vec<Interface> = [("a", 1), ("b", 2)].into_iter().map(interface).collect();
+        let told = interfaces.iter().map(|one| orders::Interface {
+            name: one.name.clone(),
+            mac: one.mac.0,
+            mtu: one.mtu,
+            address: None,
+        });
+        let labels = Some(Labels { interfaces: vec![0], is_pipe: false });
+        let interfaces_told = told.collect();
+        let description = Description { interfaces, labels, ..Description::default() };
+        let bounds = orders::Inline { budget_ns: 1_000_000, memory_bytes: 1_000_000 };
+        orders::Start {
+            slots: 64,
+            slot_bytes: 2048,
+            interfaces: interfaces_told,
+            worker: 0,
+            busy: false,
+            configuration: configuration.to_owned() + &builtin::front(&description).unwrap(),
+            file: "test".into(),
+            grants: Vec::new(),
+            inline: inline.then_some(bounds),
+        }
+    }
+
+    #[test]
+    fn a_label_table_precedes_any_configuration() {
+        for (text, wanted) in [
+            ("FromDevice(a) -> c :: Counter -> ToDevice(b); FromDevice(b) -> ToDevice(a);", None),
+            ("FromDevice(a) -> Queue -> ToDevice(b); FromDevice(b) -> Queue -> ToDevice(a);", None),
+            ("Idle -> Discard;", None),
+            (
+                "FromDevice(a) -> Discard; FromDevice(a) -> Discard;",
+                Some("interface a signals, so one FromDevice receives from it"),
+            ),
+            (
+                "PollDevice(a) -> Discard;",
+                Some("an interface that signals is read by FromDevice, not PollDevice"),
+            ),
+        ] {
+            for inline in [false, true] {
+                let found = check(&start(text, inline), Vec::new(), none);
+                match wanted {
+                    None => assert!(found.is_ok(), "{text}: {found:?}"),
+                    Some(wanted) => {
+                        assert!(found.as_ref().is_err_and(|why| why.contains(wanted)), "{found:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn packets_go_by_the_front_to_the_configurations_own_element() {
+        let start = start("in :: FromDevice(a) -> Discard;", false);
+        let registry = registry(none);
+        let checked = compile(&start.configuration, "test", &Classes(&registry)).unwrap();
+        let mut graph = flat(&checked);
+        front(&mut graph).unwrap();
+        let at = |name: &str| graph.elements.iter().position(|one| one.name == name).unwrap();
+        let into = graph.connections.iter().filter(|one| one.to == at("in"));
+        let from: Vec<&str> = into.map(|one| &*graph.elements[one.from].name).collect();
+        assert_eq!(from, ["europa_front0"]);
+        // Nobody else receives from b, so its packets end there.
+        let after = graph.connections.iter().filter(|one| one.from == at("europa_front1"));
+        let to: Vec<&str> = after.map(|one| &*graph.elements[one.to].class).collect();
+        assert_eq!(to, ["Discard"]);
     }
 }

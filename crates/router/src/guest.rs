@@ -15,9 +15,10 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use europa_channel::{Channel, Served};
-use europa_engine::Stock;
+use europa_engine::{Interest, Stock};
 use europa_pool::account::{self, Account};
 use europa_pool::{PoolView, ticks};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::{Deserialize, Serialize};
 
 use crate::devices::PoolDevices;
@@ -87,6 +88,8 @@ pub struct Guest {
     /// Whether the last turn found no work.
     idle: bool,
     next_timer_ns: Option<u64>,
+    /// Descriptors of elements that the worker has been told of.
+    watches: u64,
 }
 
 impl Guest {
@@ -110,13 +113,24 @@ impl Guest {
             strikes: 0,
             idle: true,
             next_timer_ns: None,
+            watches: 0,
         }
     }
 
-    /// The descriptor that becomes readable when an order arrives. It may change after each order.
+    /// Whether an element waits for another descriptor since the last call: then the worker asks
+    /// [`Guest::waits_for`] again.
+    pub fn waits_anew(&mut self) -> bool {
+        let watches = self.running.as_ref().map_or(0, |running| running.router.watches());
+        std::mem::replace(&mut self.watches, watches) != watches
+    }
+
+    /// The descriptors that become readable for an order, or for an element. They may change after
+    /// each order.
     pub fn waits_for(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let admitted = self.admitted.as_ref().map(AsFd::as_fd);
-        std::iter::once(self.orders.as_fd()).chain(admitted)
+        let watched = self.running.iter().flat_map(|running| running.router.watched());
+        let watched = watched.filter(|one| one.interest == Interest::Read).map(AsFd::as_fd);
+        std::iter::once(self.orders.as_fd()).chain(admitted).chain(watched)
     }
 
     /// Whether a turn would find work.
@@ -187,7 +201,10 @@ impl Guest {
             // out drops it.
             let received = counted(&mut self.account, || self.orders.try_receive())?
                 .map_err(|error| format!("orders: {error}"))?;
-            let Some((order, descriptors)) = received else { return self.hear_admitted() };
+            let Some((order, descriptors)) = received else {
+                let more = self.look()?;
+                return Ok(self.hear_admitted()? || more);
+            };
             let answer = match order {
                 Order::Start(start) if self.running.is_none() => {
                     let begun = self.begin(&start);
@@ -206,7 +223,7 @@ impl Guest {
                     }
                     None => Answer::Refused("there is no socket".into()),
                 },
-                order => self.carry_out(order)?,
+                order => self.carry_out(order, descriptors)?,
             };
             let mut send =
                 |answer: Answer| answer_by(|answer| self.orders.send(answer, &[]), &answer);
@@ -215,6 +232,35 @@ impl Guest {
             self.within_quota()?;
         }
         Ok(true)
+    }
+
+    /// Tells elements that their descriptors are readable. Returns whether any was.
+    fn look(&mut self) -> Result<bool, String> {
+        let Some(running) = &self.running else { return Ok(false) };
+        let watched = running.router.watched();
+        if watched.is_empty() {
+            return Ok(false);
+        }
+        let wait = watched.iter().map(|one| PollFd::new(one.as_fd(), PollFlags::POLLIN));
+        let mut wait: Vec<PollFd<'_>> = wait.collect();
+        if !poll(&mut wait, PollTimeout::ZERO).is_ok_and(|count| count > 0) {
+            return Ok(false);
+        }
+        let ready = watched
+            .iter()
+            .zip(&wait)
+            .filter(|(one, poll)| one.interest == Interest::Read && poll.any() == Some(true));
+        let ready: Vec<(usize, u32)> = ready.map(|(one, _)| (one.element, one.token)).collect();
+        self.guarded(|running| {
+            running.router.set_now_ns(running.ns_at(Instant::now()));
+            for (element, token) in &ready {
+                let devices = &mut running.devices;
+                running.router.descriptor_ready(*element, *token, Interest::Read, devices);
+            }
+        })?;
+        self.idle = false;
+        self.within_quota()?;
+        Ok(!ready.is_empty())
     }
 
     /// Carries out one order, which may take as long as a batch of packets; the next order waits
@@ -227,7 +273,7 @@ impl Guest {
                 Ok(false)
             }
             Ok(Some((order, _))) => {
-                let answer = self.carry_out(order)?;
+                let answer = self.carry_out(order, Vec::new())?;
                 let send = |answer: Answer| answer_by(|answer| admitted.send(answer, &[]), &answer);
                 if counted(&mut self.account, || send(answer))?.is_ok() {
                     self.admitted = Some(admitted);
@@ -239,11 +285,11 @@ impl Guest {
         }
     }
 
-    fn carry_out(&mut self, order: Order) -> Result<Answer, String> {
+    fn carry_out(&mut self, order: Order, granted: Vec<OwnedFd>) -> Result<Answer, String> {
         if self.running.is_none() {
             return Ok(Answer::Refused("it has not been started".into()));
         }
-        let answer = self.guarded(|running| running.carry_out(order, Vec::new()));
+        let answer = self.guarded(|running| running.carry_out(order, granted));
         self.idle = false;
         answer
     }

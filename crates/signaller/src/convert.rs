@@ -4,7 +4,11 @@ use std::net::IpAddr;
 
 use europa_label as label;
 use europa_signal::wire::{Sender, Session};
-use europa_signal::{Adjacency, Datagram, Demand, Entry, InterfaceId, Label, LspKey, NextHop};
+use europa_signal::{
+    Adjacency, Algorithm, Datagram, Demand, Entry, InterfaceId, Key, Label, LspKey, NextHop,
+};
+
+use crate::orders::{Digest, KeyPlan};
 
 /// The fast path counts interfaces from 0, the state machine from 1.
 pub(crate) fn interface(number: u32) -> InterfaceId {
@@ -13,6 +17,19 @@ pub(crate) fn interface(number: u32) -> InterfaceId {
 
 fn number(interface: InterfaceId) -> u32 {
     interface.0.saturating_sub(1)
+}
+
+pub(crate) fn key(plan: &KeyPlan) -> Key {
+    Key {
+        id: plan.id,
+        algorithm: match plan.digest {
+            Digest::Md5 => Algorithm::Md5,
+            Digest::Sha1 => Algorithm::Sha1,
+            Digest::Sha256 => Algorithm::Sha256,
+        },
+        secret: plan.secret.0.clone().into_bytes(),
+        has_handshake: true,
+    }
 }
 
 pub(crate) fn lsp_id(key: &LspKey) -> label::LspId {

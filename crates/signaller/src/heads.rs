@@ -70,12 +70,27 @@ impl HeadFlow {
     pub(crate) fn begin(&mut self, again: Option<u16>) -> Wish {
         self.number = again.unwrap_or(self.number.wrapping_add(1).max(1));
         self.next = Some(self.number);
-        if again.is_some() {
-            // The data plane continues to use this LSP until it is known whether the other routers
-            // do.
-            (self.active, self.is_up) = (again, true);
+        if let Some(kept) = again {
+            self.keep(kept);
         }
         Wish::Create(self.tunnel(self.number))
+    }
+
+    /// The data plane has kept this LSP, and continues with it until it is known whether the other
+    /// routers do.
+    pub(crate) fn keep(&mut self, kept: u16) {
+        (self.number, self.active, self.is_up) = (kept, Some(kept), true);
+    }
+
+    /// Whether its LSP is kept, but not signalled yet.
+    pub(crate) fn is_only_kept(&self, kept: u16) -> bool {
+        self.active == Some(kept) && self.is_up && self.next.is_none()
+    }
+
+    /// Signals a kept LSP along the path that its packets take.
+    pub(crate) fn begin_along(&mut self, kept: u16, path: Vec<HopPlan>) -> Wish {
+        self.found = path;
+        self.begin(Some(kept))
     }
 
     pub(crate) fn key(&self, lsp: u16) -> LspKey {
@@ -298,6 +313,21 @@ mod tests {
         assert!(flow.up(9, Time::default()) && flow.retire(Time::after(LINGERS * 9)).is_empty());
         let moved = FlowPlan { setup: 3, hold: 3, ..flow.plan.clone() };
         assert_eq!(told(&flow.change(moved)), [("create", 10)]);
+    }
+
+    #[test]
+    fn a_found_path_is_signalled_again_as_it_was() {
+        let hop = HopPlan { address: "10.0.2.2".parse().unwrap(), is_loose: false };
+        let mut flow = flow();
+        flow.keep(9);
+        assert!(flow.head().lsp.is_some_and(|lsp| lsp.lsp == 9) && flow.is_only_kept(9));
+        assert_eq!(told(&[flow.begin_along(9, vec![hop])]), [("create", 9)]);
+        assert!(!flow.is_only_kept(9) && flow.tunnel(9).route.0.len() == 1);
+        // The same path is not tried as if it were another one.
+        flow.up(9, Time::default());
+        flow.down(9);
+        flow.refused();
+        assert!(flow.searches && flow.take_path(vec![hop]).is_empty());
     }
 
     #[test]

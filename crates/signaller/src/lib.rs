@@ -12,6 +12,7 @@
 //! | `router`  | one router: its state machine, its label table                       |
 //! | `heads`   | flows that begin at a router: made before broken                     |
 //! | `search`  | paths with room for flows that name none                             |
+//! | `trail`   | the path of an LSP that label tables have kept                       |
 //! | `world`   | a state machine's surroundings: routes, neighbours, admission        |
 //! | `convert` | values of one crate in the words of another                          |
 //! | `show`    | reports of flows and their paths                                     |
@@ -25,6 +26,7 @@ mod process;
 mod router;
 mod search;
 mod show;
+mod trail;
 mod world;
 
 pub use process::{SignallerError, run};

@@ -1,5 +1,6 @@
 //! Orders from the node to a signaller, and messages from a signaller to the node.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use europa_label::WhileDown;
@@ -60,6 +61,16 @@ pub struct RouterPlan {
     pub egress: Egress,
     /// Slots of its packet pool.
     pub slots: u32,
+    /// The element of its fast path that has the label table.
+    pub label_table: String,
+}
+
+impl RouterPlan {
+    /// An address of the router of one family, the one that identifies it if it is of that family.
+    pub fn address_of(&self, is_v4: bool) -> Option<IpAddr> {
+        let all = std::iter::once(&self.address).chain(&self.addresses).copied();
+        all.into_iter().find(|address| address.is_ipv4() == is_v4)
+    }
 }
 
 /// An interface that signals.
@@ -73,6 +84,43 @@ pub struct InterfacePlan {
     pub mtu: u32,
     /// The bandwidth that flows may reserve, in bytes a second.
     pub reservable: f64,
+    /// Authenticates its messages.
+    pub key: Option<KeyPlan>,
+}
+
+/// A key that the neighbours behind an interface share.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyPlan {
+    /// 48 bits that name it in messages.
+    pub id: u64,
+    /// The digest.
+    pub digest: Digest,
+    /// The secret.
+    pub secret: Secret,
+}
+
+/// A secret. `Debug` hides it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret(
+    /// The characters.
+    pub String,
+);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// Keyed digests (RFC 2747).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Digest {
+    /// HMAC-MD5.
+    Md5,
+    /// HMAC-SHA1.
+    Sha1,
+    /// HMAC-SHA256.
+    Sha256,
 }
 
 /// A route of a router.

@@ -10,7 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::orders::{FlowPlan, Order, RouterPlan, Said};
 use crate::router::Router;
-use crate::{search, show};
+use crate::{search, show, trail};
 
 /// The maximum number of orders that are carried out in one turn.
 const MOST_ORDERS: usize = 64;
@@ -90,11 +90,25 @@ impl Process {
         if self.routers.values_mut().fold(false, take) {
             self.routers.values_mut().for_each(|router| router.again(now));
         }
+        self.resume(now);
         self.search(now);
         for said in said {
             self.orders.send(&said, &[])?;
         }
         Ok(())
+    }
+
+    /// Signals kept LSPs along their paths, which label tables have.
+    fn resume(&mut self, now: Time) {
+        let kept = self.routers.iter().flat_map(|(router, one)| {
+            one.kept().map(move |(flow, lsp)| (router.clone(), flow.to_owned(), lsp))
+        });
+        for (name, flow, lsp) in kept.collect::<Vec<_>>() {
+            let trail = trail::trail(&self.routers, &name, &lsp);
+            if let Some(router) = self.routers.get_mut(&name) {
+                router.resume(&flow, trail, now);
+            }
+        }
     }
 
     /// Searches for paths for flows that have none.

@@ -1,9 +1,11 @@
 //! One router: its state machine, its fast path, and the flows that begin there.
 
+mod flows;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use europa_channel::Channel;
 use europa_label::{FromRouter, LspId, ToRouter};
@@ -13,7 +15,7 @@ use europa_signal::{
 };
 
 use crate::heads::{HeadFlow, Wish};
-use crate::orders::{Egress, FlowPlan, HopPlan, RouterPlan, Said};
+use crate::orders::{Egress, RouterPlan, Said};
 use crate::search::{Edge, Node};
 use crate::world::Surroundings;
 use crate::{cause, convert};
@@ -47,6 +49,8 @@ pub(crate) struct Router {
     pub(crate) is_new: bool,
     pub(crate) entries: BTreeMap<LspKey, Installed>,
     pub(crate) flows: BTreeMap<String, HeadFlow>,
+    /// Flows whose kept LSP, by number, is signalled once its path is known, or at this time.
+    kept: BTreeMap<String, (u16, Time)>,
     /// Events for the node.
     pub(crate) said: Vec<Said>,
 }
@@ -62,8 +66,14 @@ impl Router {
             is_new: false,
             entries: BTreeMap::new(),
             flows: BTreeMap::new(),
+            kept: BTreeMap::new(),
             said: Vec::new(),
         }
+    }
+
+    /// Whether the label table has reported its entries.
+    pub(crate) fn is_known(&self) -> bool {
+        self.signaller.is_some()
     }
 
     /// Whether a router can become another one and keep its neighbours.
@@ -92,9 +102,12 @@ impl Router {
                 addresses: interface.addresses.iter().map(|net| net.addr()).collect(),
                 mtu: interface.mtu,
                 colours: 0,
-                key: None,
+                key: interface.key.as_ref().map(convert::key),
             })
             .collect();
+        // RFC 2747, section 3: numbers that follow the machine's clock are never used twice.
+        let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        config.sequence = clock.as_nanos() as u64;
         config.refresh = Duration::from_nanos(plan.refresh_ns);
         let interval = Duration::from_nanos(plan.hello_ns);
         config.hello = (!interval.is_zero()).then_some(HelloSettings { interval, by_node: false });
@@ -127,7 +140,8 @@ impl Router {
     /// The time of the next timer.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let machine = self.signaller.as_ref().and_then(Signaller::next_deadline);
-        machine.into_iter().chain(self.flows.values().filter_map(HeadFlow::next_deadline)).min()
+        let flows = self.flows.values().filter_map(HeadFlow::next_deadline);
+        machine.into_iter().chain(flows).chain(self.kept.values().map(|(_, due)| *due)).min()
     }
 
     /// Handles due timers.
@@ -237,7 +251,7 @@ impl Router {
                 }
                 Output::Program(program) => self.program(program),
                 Output::Event(event) => self.happened(event, now),
-                // Messages are not authenticated: no sequence number is used.
+                // The next start begins with the clock: fewer messages than nanoseconds pass.
                 Output::Remember(_) => {}
             }
         }
@@ -312,47 +326,6 @@ impl Router {
         self.said.push(Said::Happened { flow, is_warning, reason, message });
     }
 
-    fn wish(&mut self, wish: Wish, now: Time) {
-        let input = match wish {
-            Wish::Create(tunnel) => Input::Create(tunnel),
-            Wish::Change(lsp, tspec) => Input::Change { lsp, tspec },
-            Wish::Delete(lsp) => Input::Delete(lsp),
-        };
-        self.hand(input, now);
-    }
-
-    /// The MTU for the flows' packets: the longest packet with a label on any interface.
-    fn mtu(&self) -> u32 {
-        self.plan.interfaces.iter().map(|interface| interface.mtu).min().unwrap_or(1500)
-    }
-
-    /// Signals a flow. If the label table has an LSP of the flow, the flow keeps that LSP's number.
-    fn begin(&mut self, name: &str, now: Time) {
-        if self.signaller.is_none() {
-            return;
-        }
-        let Some(flow) = self.flows.get_mut(name) else { return };
-        let kept = self.entries.iter().filter(|(_, one)| one.entry.incoming.is_none());
-        let again = kept.filter_map(|(lsp, _)| flow.number_of(lsp)).max();
-        let wish = flow.begin(again);
-        self.wish(wish, now);
-    }
-
-    /// Flows that need a search for a path; each is returned once.
-    pub(crate) fn searching(&mut self) -> Vec<FlowPlan> {
-        let all = self
-            .flows
-            .values_mut()
-            .filter_map(|flow| std::mem::take(&mut flow.searches).then(|| flow.plan.clone()));
-        all.collect()
-    }
-
-    /// A path with room was found for a flow.
-    pub(crate) fn take_path(&mut self, flow: &str, path: Vec<HopPlan>, now: Time) {
-        let wishes = self.flows.get_mut(flow).map(|flow| flow.take_path(path)).unwrap_or_default();
-        wishes.into_iter().for_each(|wish| self.wish(wish, now));
-    }
-
     /// The router in the form that a search for paths needs.
     pub(crate) fn node(&self) -> Node<'_> {
         let left = self.world.left().map(|(_, _, left)| left);
@@ -361,42 +334,6 @@ impl Router {
         let mut addresses = self.plan.addresses.clone();
         addresses.push(self.plan.address);
         Node { name: &self.plan.name, addresses, interfaces: interfaces.collect() }
-    }
-
-    /// Signals again the paths that were lost at a router whose label table was missing.
-    pub(crate) fn again(&mut self, now: Time) {
-        let waiting = self.flows.values().flat_map(HeadFlow::again).collect::<Vec<_>>();
-        waiting.into_iter().for_each(|wish| self.wish(wish, now));
-    }
-
-    /// Replaces the flows that begin here.
-    pub(crate) fn set_flows(&mut self, plans: &[FlowPlan], now: Time) {
-        let own: Vec<&FlowPlan> =
-            plans.iter().filter(|plan| plan.router == self.plan.name).collect();
-        let stays = |flow: &HeadFlow| {
-            own.iter().any(|plan| plan.name == flow.plan.name && flow.is_same_tunnel(plan))
-        };
-        let gone: Vec<String> = (self.flows.iter())
-            .filter(|(_, flow)| !stays(flow))
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in gone {
-            let wishes = self.flows.remove(&name).map(|flow| flow.end()).unwrap_or_default();
-            wishes.into_iter().for_each(|wish| self.wish(wish, now));
-        }
-        for plan in own {
-            if let Some(flow) = self.flows.get_mut(&plan.name) {
-                let wishes = flow.change(plan.clone());
-                // Before the label table is known, nothing can be changed.
-                let wishes = if self.signaller.is_some() { wishes } else { Vec::new() };
-                wishes.into_iter().for_each(|wish| self.wish(wish, now));
-            } else {
-                let flow = HeadFlow::new(plan.clone(), self.plan.address, self.mtu(), 0);
-                self.flows.insert(plan.name.clone(), flow);
-                self.begin(&plan.name, now);
-            }
-        }
-        self.tell_heads();
     }
 
     /// Whether an address belongs to the router.

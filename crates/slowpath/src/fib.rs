@@ -66,10 +66,6 @@ pub(crate) struct Fib<A> {
     /// Prefixes in table `default`; shorter prefixes of the other tables hide them.
     last: HashSet<(A, u8)>,
     aliases: Aliases,
-    /// Messages may be older than the last list.
-    may_be_old: bool,
-    /// Such a message has changed an entry of that list, perhaps to an earlier state.
-    is_unsure: bool,
     /// Prefixes whose packets Linux puts a header in front of.
     encapsulated: usize,
 }
@@ -100,8 +96,6 @@ impl<A: Address> Fib<A> {
             wide: HashSet::new(),
             last: HashSet::new(),
             aliases: Aliases::default(),
-            may_be_old: false,
-            is_unsure: false,
             encapsulated: 0,
         };
         for prefix in fib.base.clone() {
@@ -195,19 +189,6 @@ impl<A: Address> Fib<A> {
         Some((route.prefix, Candidate { rank, narrow: route.narrow, metric: route.metric, way }))
     }
 
-    /// The next messages may be older than the last list. They reach its state step by step, but
-    /// one about a prefix with several routes can then replace or remove the wrong one.
-    pub(crate) fn expect_old(&mut self) {
-        self.may_be_old = true;
-    }
-
-    /// The next messages are newer than the last list. Returns whether an older one may have
-    /// spoiled an entry: only another list can show that.
-    pub(crate) fn expect_new(&mut self) -> bool {
-        self.may_be_old = false;
-        std::mem::take(&mut self.is_unsure)
-    }
-
     /// A route was added.
     pub(crate) fn add(&mut self, route: Route<A>, placement: Placement) {
         let Some((prefix, new)) = self.candidate(route) else { return };
@@ -217,8 +198,6 @@ impl<A: Address> Fib<A> {
             entry.is_doubtful = true;
             return;
         }
-        let is_same = placement == Placement::Replace && entry.candidates.as_slice() == [new];
-        self.is_unsure |= self.may_be_old && !entry.candidates.is_empty() && !is_same;
         insert(&mut entry.candidates, new, placement, merges, &self.ways);
         self.mark(prefix);
     }
@@ -229,7 +208,6 @@ impl<A: Address> Fib<A> {
         let gone = route.way.clone();
         let Some((prefix, old)) = self.candidate(route) else { return true };
         let Some(entry) = self.routes.get_mut(&prefix) else { return false };
-        self.is_unsure |= self.may_be_old && !entry.candidates.is_empty();
         let same = |c: &Candidate| (c.order(), c.narrow) == (old.order(), old.narrow);
         let exact = entry.candidates.iter().position(|c| same(c) && c.way == old.way);
         if let Some(index) = exact {

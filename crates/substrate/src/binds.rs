@@ -297,10 +297,10 @@ fn attach(directory: &Path) -> Result<(), Error> {
     }
     with_programs(|maps, links| {
         for (name, map) in maps {
-            map.pin(directory.join(*name)).doing(format!("pinning the map {name}"))?;
+            map.pin(directory.join(&*name)).doing(format!("pinning the map {name}"))?;
         }
         for (name, link) in links {
-            link.pin(directory.join(*name)).doing(format!("pinning {name}"))?;
+            link.pin(directory.join(&*name)).doing(format!("pinning {name}"))?;
         }
         Ok(())
     })

@@ -135,6 +135,8 @@ pub mod layout {
     pub const WIRE: u32 = 512;
     /// `Interface::flags`: its kernel router has no slow path.
     pub const NO_LINUX: u32 = 1024;
+    /// `Interface::flags`: labelled packets and RSVP go to the router's process, not to its program.
+    pub const SIGNALS: u32 = 2048;
     /// The number of devices that the program of a router can name, plus one.
     pub const CAGE_DEVICES: u32 = 64;
 
@@ -200,6 +202,7 @@ mod tests {
             ("IF_CAGED", CAGED),
             ("IF_WIRE", WIRE),
             ("IF_NO_LINUX", NO_LINUX),
+            ("IF_SIGNALS", SIGNALS),
             ("CAGE_DEVICES", CAGE_DEVICES),
             ("MATCH_MAC", MATCH_MAC.into()),
             ("MATCH_VLAN", MATCH_VLAN.into()),

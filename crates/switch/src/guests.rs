@@ -27,6 +27,11 @@ const TURNS: u32 = 64;
 /// Batches for each turn: as many as a graph usually needs.
 const BATCHES: usize = 24;
 
+/// The reason why a router ends whose descriptors the worker cannot wait for.
+fn watching(error: &Errno) -> String {
+    format!("waiting for orders: {error}")
+}
+
 pub(crate) struct Guests {
     all: Vec<(u32, Guest)>,
     /// Ready when a node, or another permitted sender, has an order for one of these routers.
@@ -109,7 +114,12 @@ impl Guests {
                 // Refills the shared stock outside any guest's quota, also after a guest has
                 // panicked with some of the batches.
                 self.stock.fill(BATCHES);
-                match guest.turn(now, &mut self.stock) {
+                let done = guest.turn(now, &mut self.stock);
+                let waits_anew = guest.waits_anew();
+                let watching = || self.watch_again(index).map_err(|error| watching(&error));
+                match done
+                    .and_then(|did| if waits_anew { watching().map(|()| did) } else { Ok(did) })
+                {
                     Ok(did) => worked |= did,
                     Err(why) => {
                         self.end(index, &why);
@@ -143,7 +153,7 @@ impl Guests {
                 // The other orders wait: packets are handled first.
                 self.again.extend(more.then_some(pool));
                 if let Err(error) = self.watch_again(index) {
-                    self.end(index, &format!("waiting for orders: {error}"));
+                    self.end(index, &watching(&error));
                 }
             }
             Err(why) => self.end(index, &why),

@@ -74,7 +74,7 @@ pub(crate) fn packet(random: &mut Random, macs: &[MacAddr], number: u16, about: 
         _ => ("UDP", head.udp(1000 + number, 7000, &payload)),
     };
     let frame = if is_v4 && random.below(24) == 0 { with_options(frame) } else { frame };
-    let (kind, frame) = match about.contains("-M route") && !is_group && number.is_multiple_of(2) {
+    let (kind, frame) = match about.contains("-M route") && !is_group && number % 2 == 0 {
         true => ("labelled", with_label(frame, ttl)),
         false => (kind, frame),
     };

@@ -1,128 +1,28 @@
 //! Flows along label switched paths, signalled by RSVP-TE and carried by real traffic: the network of
 //! `examples/rsvp.yaml`.
+//!
+//! | file      | concern                                                              |
+//! |-----------|----------------------------------------------------------------------|
+//! | `net`     | the network                                                          |
+//! | `kept`    | what survives the end of signaller and node                          |
+//! | `places`  | routers of all kinds on a path                                       |
+//! | `hostile` | messages and packets of hosts                                        |
+//! | `keys`    | authenticated messages                                               |
+//! | `six`     | IPv6                                                                 |
+
+mod hostile;
+mod kept;
+mod keys;
+mod net;
+mod places;
+mod six;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use europa_tests::{Namespace, Node, Process, Received, skip_without, tshark};
-use nix::sys::signal::Signal;
-use serde_json::Value;
+use europa_tests::{Node, Received, skip_without, tshark};
 
-/// The longest wait for a path, or for its end: some lifetimes of 5.25 s.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-fn example() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/rsvp.yaml");
-    std::fs::read_to_string(path).expect("the example")
-}
-
-/// Another flow, in addition to that of the example.
-fn flow(name: &str, rest: &str) -> String {
-    format!(
-        "kind: flow\nname: {name}\nslice: lab\nfrom: head\nto: tail\npath: [north, south]\n{rest}\n"
-    )
-}
-
-struct Net {
-    node: Node,
-    ann: Namespace,
-    bob: Namespace,
-}
-
-impl Net {
-    /// Makes the network; returns when its flow is up and the neighbours are known.
-    fn new(yaml: &str) -> Net {
-        let node = Node::new(None);
-        node.up(yaml);
-        let [ann, bob] = ["ann", "bob"].map(|name| node.host(name));
-        let net = Net { node, ann, bob };
-        net.wait("the flow is up", || net.is_up("voice"));
-        for _ in 0..20 {
-            if net.ann.ping("10.9.2.2", 1, &[]).expect("a ping").received == 1 {
-                break;
-            }
-        }
-        net
-    }
-
-    fn show(&self, flow: &str) -> Value {
-        let output = self.node.run(&["lsp", "show", flow, "--json"]);
-        serde_json::from_str(&output).expect("JSON")
-    }
-
-    fn is_up(&self, flow: &str) -> bool {
-        self.show(flow)["state"] == "up"
-    }
-
-    fn hops(&self, flow: &str) -> Vec<String> {
-        let shown = self.show(flow);
-        let hops = shown["hops"].as_array().cloned().unwrap_or_default();
-        hops.iter().filter_map(|hop| Some(hop["router"].as_str()?.to_owned())).collect()
-    }
-
-    fn list(&self) -> Value {
-        serde_json::from_str(&self.node.run(&["lsp", "list", "--json"])).expect("JSON")
-    }
-
-    /// The unreserved bandwidth of an interface, in Mb/s.
-    fn left(&self, interface: &str) -> u64 {
-        let list = self.list();
-        let all = list["interfaces"].as_array().cloned().unwrap_or_default();
-        let found = all.iter().find(|one| one["name"] == interface);
-        found.and_then(|one| one["left"].as_u64()).expect("an interface") / 1_000_000
-    }
-
-    /// Routers that have an entry of a path.
-    fn routers_with_paths(&self) -> BTreeSet<String> {
-        let list = self.list();
-        let all = list["lsps"].as_array().cloned().unwrap_or_default();
-        all.iter().filter_map(|one| Some(one["hop"]["router"].as_str()?.to_owned())).collect()
-    }
-
-    fn apply(&self, yaml: &str) {
-        self.node.run(&["apply", &self.node.file("change.yaml", yaml)]);
-    }
-
-    /// Events of a flow: reason and message.
-    fn events(&self, flow: &str) -> Vec<String> {
-        let lines = self.node.run(&["events"]);
-        lines.lines().filter(|line| line.contains(flow)).map(str::to_owned).collect()
-    }
-
-    fn wait(&self, what: &str, done: impl Fn() -> bool) {
-        let end = Instant::now() + PATIENCE;
-        while Instant::now() < end {
-            if done() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        panic!("{what}: not within {PATIENCE:?}\n{}", self.node.run(&["lsp", "list", "--all"]));
-    }
-}
-
-/// A running `europa capture` that writes a file.
-struct Watch {
-    process: Process,
-    file: PathBuf,
-}
-
-impl Watch {
-    fn begin(node: &Node, target: &str) -> Watch {
-        let file = node.file(&format!("{}.pcapng", target.replace(['/', '.'], "-")), "");
-        let mut process = node.start(&["capture", target, "-w", &file]);
-        process.wait_for("end with Ctrl-C", Duration::from_secs(5)).expect("a capture");
-        Watch { process, file: file.into() }
-    }
-
-    /// Ends the capture, and returns its file.
-    fn end(self) -> PathBuf {
-        self.process.signal(Signal::SIGINT);
-        self.process.wait(Duration::from_secs(10)).expect("the capture ends");
-        self.file
-    }
-}
+use self::net::{Net, Watch, example, flow};
 
 #[test]
 fn a_flow_carries_packets_with_labels_that_every_router_has_handed_out() {
@@ -147,6 +47,13 @@ fn a_flow_carries_packets_with_labels_that_every_router_has_handed_out() {
     assert_eq!(labelled.len(), 50, "{labelled:?}");
     let wanted = label(1, "label_out").expect("a label").to_string();
     assert!(labelled.iter().all(|line| line[0] == wanted && line[2] == "10.9.2.2"), "{labelled:?}");
+    let traced = net.node.run(&["lsp", "trace", "voice", "--json"]);
+    let traced: Vec<serde_json::Value> = serde_json::from_str(&traced).expect("JSON");
+    let routers: Vec<&str> = traced.iter().filter_map(|hop| hop["router"].as_str()).collect();
+    assert_eq!(routers, ["head", "north", "south", "tail"]);
+    let packets: Vec<Option<u64>> = traced.iter().map(|hop| hop["packets"].as_u64()).collect();
+    assert!(packets[..3].iter().all(|packets| *packets >= Some(50)), "{packets:?}");
+    assert!(net.node.run(&["lsp", "trace", "voice"]).contains("PACKETS"));
     let _server = net.bob.iperf_server().expect("a server");
     let tcp = net.ann.iperf("10.9.2.2", 3, &[]).expect("a result");
     println!("TCP over 20 Mb/s: {:.1} Mb/s", tcp.bits_per_second / 1e6);
@@ -263,36 +170,6 @@ fn state_ends_when_its_head_has_died_in_silence() {
 }
 
 #[test]
-fn the_data_plane_outlives_its_signaller_and_its_node() {
-    skip_without!("ping");
-    let text = example();
-    let net = Net::new(&text);
-    let sink = net.bob.sink("10.9.2.2:7000", 1).expect("a sink");
-    let stream = net.ann.stream("10.9.2.2:7000", 1, 1000, 200).expect("a stream").paced_by(&sink);
-    let before = net.node.kill("signaller");
-    let is_new = |pid: i32| net.node.processes().iter().all(|one| one.cast_signed() != pid);
-    net.wait("the signaller is gone", || is_new(before));
-    net.wait("it is up again", || {
-        net.node.attempt(&["lsp", "show", "voice"]).status.success()
-            && net.is_up("voice")
-            && net.hops("voice").len() == 4
-    });
-    // By then, state that the router has not learned again would have ended.
-    std::thread::sleep(Duration::from_secs(8));
-    assert!(net.is_up("voice"));
-    let signaller = net.node.process("signaller");
-    net.node.kill("node");
-    net.node.up(&text);
-    net.wait("the flow is up", || net.is_up("voice"));
-    assert_eq!(net.node.process("signaller"), signaller, "it was adopted");
-    let sent = stream.stop();
-    std::thread::sleep(Duration::from_millis(300));
-    let received = sink.stop(sent);
-    println!("{sent} packets while signaller and node were killed: {received:?}");
-    assert!(received.is_perfect(), "of {sent}: {received:?}");
-}
-
-#[test]
 fn no_message_is_malformed_for_tsharks_dissector() {
     skip_without!("ping", "tshark");
     let text = example();
@@ -324,66 +201,6 @@ fn no_message_is_malformed_for_tsharks_dissector() {
     }
 }
 
-/// Frames that a host sends on an interface that signals: messages with changed bytes, and messages
-/// in the name of routers.
-const GARBAGE: &str = "
-import random, struct
-random.seed(7)
-def message(kind, body):
-    length = 8 + len(body)
-    head = struct.pack('!BBHBBH', 0x10, kind, 0, 9, 0, length)
-    check = checksum(head + body)
-    return head[:2] + struct.pack('!H', check) + head[4:] + body
-def thing(number, kind, body):
-    return struct.pack('!HBB', 4 + len(body), number, kind) + body
-session = thing(1, 7, bytes([10, 1, 4, 2, 0, 0, 0, 9, 10, 9, 1, 2]))
-hop = thing(3, 1, bytes([10, 9, 1, 2, 0, 0, 0, 1]))
-times = thing(5, 1, struct.pack('!I', 1000))
-request = thing(19, 1, struct.pack('!HH', 0, 0x800))
-sender = thing(11, 7, bytes([10, 9, 1, 2, 0, 0, 0, 1]))
-bucket = struct.pack('!fffII', 1e5, 1e4, 1e9, 64, 1400)
-traffic = thing(12, 2, struct.pack('!HHBBHBBH', 0, 7, 1, 0, 6, 127, 0, 5) + bucket)
-path = session + hop + times + request + sender + traffic
-frames = []
-for number in range(1500):
-    body = bytearray(path)
-    for _ in range(random.randrange(6)):
-        body[random.randrange(len(body))] = random.randrange(256)
-    kind = random.choice([1, 1, 2, 3, 4, 5, 6, 7, 12, 13, 15, 20, 77])
-    body = bytes(body[:len(body) - 4 * random.randrange(4)])
-    data = message(kind, body) if number % 3 else bytes(body)
-    frames.append(Ether(dst=MAC) / IP(src='10.9.1.2', dst='10.1.4.2', proto=46, ttl=9) / Raw(data))
-    frames.append(Ether(dst=MAC, type=0x8847) / Raw(bytes(random.randrange(256) for _ in range(60))))
-sendp(frames, iface='eth0')
-print(len(frames))
-";
-
-#[test]
-fn garbage_of_a_host_harms_nobody() {
-    skip_without!("ping");
-    let signals =
-        "addresses: [10.9.1.1/24], signalling: {rsvp_te: {refresh: 1s, bandwidth: 9Mb/s}}";
-    let net = Net::new(&example().replace("addresses: [10.9.1.1/24]", signals));
-    let [signaller, head] = ["signaller", "lab/head"].map(|role| net.node.process(role));
-    let neighbours = net.ann.ip(&["neigh", "show", "10.9.1.1"]).expect("a neighbour").stdout;
-    let mac = neighbours.split_whitespace().skip_while(|word| *word != "lladdr").nth(1);
-    let mac = mac.expect("the router's Ethernet address");
-    let sent = net.ann.scapy(&format!("MAC = '{mac}'\n{GARBAGE}")).expect("scapy");
-    assert_eq!(sent.trim(), "3000");
-    assert!(net.ann.ping("10.9.2.2", 20, &[]).expect("a ping").is_perfect());
-    let counted = net.node.run(&["read", "lab/head", "labels.drops"]);
-    println!("{counted}");
-    // The state that the host has made ends with its lifetime.
-    net.wait("all state of the host goes", || {
-        let list = net.list();
-        let all = list["lsps"].as_array().cloned().unwrap_or_default();
-        net.is_up("voice") && all.iter().all(|one| one["from"] == "10.9.1.1")
-    });
-    assert_eq!([signaller, head], ["signaller", "lab/head"].map(|role| net.node.process(role)));
-    assert_eq!(net.left("lab/head.north"), 30);
-    assert!(net.ann.ping("10.9.2.2", 20, &[]).expect("a ping").is_perfect());
-}
-
 #[test]
 fn mistakes_in_documents_are_told_with_their_place() {
     skip_without!();
@@ -396,19 +213,25 @@ fn mistakes_in_documents_are_told_with_their_place() {
         ("setup: 4", "setup: 8", "a priority is 0 (best) to 7"),
         ("rate: 50Mb/s", "delay: 1ms", "what may be reserved of this interface is not known"),
         (
-            "kind: router\nname: north\nslice: lab\n",
-            "kind: router\nname: north\nslice: lab\nrun: inline\n",
-            "a router inside the switch or in the kernel does not signal flows",
-        ),
-        (
             "fast_path:\n  builtin: ipv4\n  routes:\n    - {to: 0.0.0.0/0, via: 10.1.1.2}",
-            "fast_path: {click: Idle}",
-            "a router that signals flows runs `builtin: ipv4`",
+            "fast_path: {builtin: bridge}",
+            "a router that signals flows runs `builtin: ipv4`, `click` or `xdp`",
         ),
         (
-            "kind: router\nname: tail\nslice: lab\n",
-            "kind: router\nname: tail\nslice: lab\nslow_path: {}\n",
-            "a router with a slow path does not signal flows",
+            "addresses: [10.1.2.2/30], signalling",
+            "signalling",
+            "an interface that signals has an address",
+        ),
+        (
+            "addresses: [10.1.2.2/30], signalling: {rsvp_te: {refresh: 1s",
+            "addresses: [10.1.2.2/30], signalling: {rsvp_te: {refresh: 1s, key: {secret: short}",
+            "it has 5 characters; 8 to 128 are wanted",
+        ),
+        (
+            "addresses: [10.1.2.2/30], signalling: {rsvp_te: {refresh: 1s",
+            "addresses: [10.1.2.2/30], signalling: {rsvp_te: {refresh: 1s, \
+             key: {secret: long enough, id: 281474976710656}",
+            "the number of a key is below 2^48",
         ),
         (
             "refresh: 1s}}}\n  south: {link: head-south",

@@ -186,6 +186,9 @@ fn a_document_replaces_the_command_of_an_image() {
         let url = "http://127.0.0.1:8081/index.html";
         inside(&node, "a", &["wget", "-q", "-O", "-", url]) == "a page of the image\n"
     });
+    let file = node.file("none.yaml", &document("user: nobody-here\n"));
+    let said = node.attempt(&["up", &file]);
+    assert!(!said.status.success() || node.run(&["get", "hosts"]).contains("degraded"));
     let machine = node.file(
         "m.yaml",
         "kind: host\nname: m\nnamespace: /proc/1/ns/net\ninterfaces: {e0: {port: m}}\ncommand: [ls]\n",

@@ -157,10 +157,6 @@ fn unmodified_servers_have_the_ports_that_their_slices_reserve() {
     let led = |slice: &str| all.iter().all(|inside| net.outside_of(slice, *inside).is_some());
     wait("all servers", Duration::from_secs(20), || led("s") && led("t"));
     assert_eq!(net.outside_of("s", 8080), Some(8080));
-    // Python's server binds, asks a name server for the name of its address, and then listens.
-    let page = |port: u64| net.page(&net.outside, &format!("http://192.0.2.1:{port}/run/who"));
-    let second = net.outside_of("t", 8080).expect("a port");
-    wait("both pages", Duration::from_secs(60), || page(8080).is_some() && page(second).is_some());
     let other = net.outside_of("t", 8080).expect("a port");
     assert!((1024..32_768).contains(&other) && other != 8080, "{other}");
     for (port, wanted) in [(8080, "s"), (other, "t")] {
@@ -326,7 +322,7 @@ fn documents_and_requests_lead_ports() {
 
     // A port that another program of the machine has is refused, with the reason.
     let taken = net.around.start(&["python3", "-m", "http.server", "8081"]).expect("a server");
-    wait("the other program", Duration::from_secs(60), || {
+    wait("the other program", Duration::from_secs(10), || {
         net.page(&net.around, "http://192.0.2.1:8081/").is_some()
     });
     let more = yaml.clone() + &slice("u", "r3", "{protocol: tcp, port: 8081}", "");

@@ -37,18 +37,16 @@ pub(super) fn router(router: &Router, documents: &Documents, problems: &mut Vec<
     let mut refuse = |place: Place, what: &str, label: &str, help: &str| {
         problems.push(Problem::new(place, what).label(label).help(help));
     };
-    let isolated = "give it `run: isolated`, the default, and `fast_path: {builtin: ipv4}`";
-    if router.run != Run::Isolated {
-        let what = "a router inside the switch or in the kernel does not signal flows";
-        refuse(first.place, what, "only `run: isolated` does", isolated);
-    } else if !matches!(router.fast_path.choice(), Some(Choice::Ipv4 { .. })) {
-        let what = "a router that signals flows runs `builtin: ipv4`";
-        refuse(first.place, what, "this router's fast path has no label table", isolated);
-    } else if let Some(slow_path) = &router.slow_path {
-        let what = "a router with a slow path does not signal flows";
-        let help = "leave out `slow_path`, or `signalling`: label tables and slow paths are not \
-                    joined";
-        refuse(slow_path.place, what, "its routes are Linux's", help);
+    let has_place = match (router.run, router.fast_path.choice()) {
+        (Run::Isolated | Run::Inline, Some(Choice::Ipv4 { .. } | Choice::Click(_))) => true,
+        (Run::Kernel, Some(Choice::Xdp(..))) => true,
+        // Another check refuses a router without a fast path.
+        (_, choice) => choice.is_none(),
+    };
+    if !has_place {
+        let what = "a router that signals flows runs `builtin: ipv4`, `click` or `xdp`";
+        let help = "give it `fast_path: {builtin: ipv4}`, or leave out `signalling`";
+        refuse(first.place, what, "this router's fast path has no label table", help);
     }
     for (_, interface, rsvp_te) in signalling(router) {
         interface_signals(router, interface, rsvp_te, documents, problems);
@@ -73,12 +71,20 @@ fn interface_signals(
         let help = "match `mac`, `all` or `vlan`: others on this port share its labels";
         refuse(place, what, "matches only some of the port's packets", help);
     }
+    if interface.addresses.is_empty() {
+        let help = "add `addresses: [...]`: neighbours send messages to it";
+        refuse(rsvp_te.place, "an interface that signals has an address", "no address", help);
+    }
     if let Some(time) = rsvp_te.refresh.filter(|time| time.ns < LEAST_REFRESH_NS) {
         refuse(time.place, "`refresh` is at least 100ms", "too short", "RFC 2205 has 30s");
     }
     if let Some(time) = rsvp_te.hello.filter(|time| (1..LEAST_HELLO_NS).contains(&time.ns)) {
         let help = "0s sends no Hello";
         refuse(time.place, "`hello` is at least 10ms", "too short", help);
+    }
+    if let Some(id) = rsvp_te.key.as_ref().and_then(|key| key.id).filter(|id| id.value >> 48 != 0) {
+        let what = "the number of a key is below 2^48";
+        refuse(id.place, what, "too large", "RFC 2747 has 48 bits for it");
     }
     if rsvp_te.bandwidth.is_none() && documents.reservable(router, interface).is_none() {
         let what = "what may be reserved of this interface is not known";
@@ -196,6 +202,13 @@ fn names(flow: &Flow, documents: &Documents, problems: &mut Vec<Problem>) {
             Some(router) => silent.push((named.place, router)),
             None => unknown(named.place, &named.value),
         }
+    }
+    if let Some(head) = head.filter(|head| head.run == Run::Kernel) {
+        problems.push(
+            Problem::new(flow.from.place, "no flow begins at a router that runs in the kernel")
+                .label(format!("router {} has `run: kernel`", head.full_name()))
+                .help("begin it at the router before, or after"),
+        );
     }
     for (place, router) in silent {
         if signalling(router).next().is_none() {

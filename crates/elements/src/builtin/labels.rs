@@ -1,8 +1,8 @@
 //! Label switching in `builtin: ipv4`: the additional elements of interfaces with signalling.
 
-use super::Labels;
 use super::ipv4::{Router, error4, words};
 use super::routes::{ipv4, own6};
+use super::{LABELS, Labels};
 
 /// The bytes of a label.
 const LABEL_BYTES: u32 = 4;
@@ -76,7 +76,7 @@ impl Router<'_> {
         let all = description.interfaces.iter().flat_map(|interface| &interface.addresses);
         let own = words(all.flat_map(|net| [net.trunc(), net.addr().into()]));
         self.declare("// Labels, as a signaller says.");
-        self.declare(format_args!("labels :: LabelSwitch({names}, MODEL {model}, OWN {own});"));
+        self.declare(format_args!("{LABELS} :: LabelSwitch({names}, MODEL {model}, OWN {own});"));
         self.line("// Labels: to neighbours, to no LSP, too long, and the end of an LSP.");
         for (place, (number, interface)) in interfaces.iter().enumerate() {
             self.declare(format_args!("mpls{number} :: LabelEther;"));

@@ -4,6 +4,7 @@
 //! and used as the start of another configuration.
 
 mod bridge;
+mod front;
 mod host;
 mod ipv4;
 mod kernel;
@@ -19,6 +20,7 @@ use europa_packet::MacAddr;
 use ipnet::IpNet;
 
 pub use bridge::bridge;
+pub use front::front;
 pub use host::ipv4_with_host;
 pub use ipv4::ipv4;
 pub use kernel::kernel;
@@ -136,6 +138,11 @@ pub enum Problem {
         via: IpAddr,
     },
 }
+
+/// The label table of `builtin: ipv4`.
+pub const LABELS: &str = "labels";
+/// The label table before another fast path ([`front`]).
+pub const FRONT_LABELS: &str = "europa_labels";
 
 /// Most interfaces of `builtin: ipv4`.
 pub const MOST_INTERFACES: usize = 254;

@@ -41,8 +41,8 @@
 
 use crate::shared::fields::Annotations as _;
 use europa_engine::{
-    BATCH, Class, ClassInfo, ConfigError, Context, Element, InitContext, PacketType, arguments,
-    handlers,
+    BATCH, Batch, Class, ClassInfo, ConfigError, Context, Element, InitContext, PacketType,
+    arguments, handlers,
 };
 
 /// Receives from an interface.
@@ -77,6 +77,34 @@ impl FromDevice {
     pub(crate) fn of(name: String, promiscuous: bool, burst: Option<usize>) -> FromDevice {
         let burst = burst.unwrap_or(BATCH).clamp(1, BATCH);
         FromDevice { name, promiscuous, burst, ..FromDevice::default() }
+    }
+
+    /// Hands on packets that have arrived.
+    #[inline(always)]
+    fn arrived(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
+        let count = batch.len();
+        self.count += count as u64;
+        for packet in &mut *batch {
+            packet.set_mac_header(0);
+        }
+        if self.timestamp == Some(true) {
+            let now_ns = context.wall_ns();
+            for packet in &mut *batch {
+                packet.set_timestamp_ns(now_ns);
+            }
+        }
+        if !self.promiscuous {
+            batch.retain(|packet| packet.packet_type() != PacketType::OtherHost);
+            self.drops += (count - batch.len()) as u64;
+        }
+        let cut = self.snap_length != u32::MAX;
+        for packet in batch.iter_mut().filter(|_| cut) {
+            let more = packet.len().saturating_sub(self.snap_length as usize);
+            if more > 0 && packet.take(more).is_some() {
+                packet.set_extra_length(u32::try_from(more).unwrap_or(u32::MAX));
+            }
+        }
+        context.push_batch(0, batch);
     }
 }
 
@@ -118,40 +146,26 @@ impl Element for FromDevice {
         self.interface = index;
         self.promiscuous |= context.selects();
         self.timestamp.get_or_insert(context.burst() == 1);
-        context.add_task(1024);
+        // With an input, `DeviceFront` hands it the interface's packets.
+        if context.inputs() == 0 {
+            context.add_task(1024);
+        }
         Ok(())
+    }
+
+    fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        self.arrived(batch, context);
     }
 
     fn run_task(&mut self, context: &mut Context<'_>) -> bool {
         let mut batch = context.take_batch();
         context.devices().rx(self.interface, &mut batch, self.burst);
-        let count = batch.len();
-        if count > 0 {
-            self.count += count as u64;
-            for packet in &mut batch {
-                packet.set_mac_header(0);
-            }
-            if self.timestamp == Some(true) {
-                let now_ns = context.wall_ns();
-                for packet in &mut batch {
-                    packet.set_timestamp_ns(now_ns);
-                }
-            }
-            if !self.promiscuous {
-                batch.retain(|packet| packet.packet_type() != PacketType::OtherHost);
-                self.drops += (count - batch.len()) as u64;
-            }
-            let cut = self.snap_length != u32::MAX;
-            for packet in batch.iter_mut().filter(|_| cut) {
-                let more = packet.len().saturating_sub(self.snap_length as usize);
-                if more > 0 && packet.take(more).is_some() {
-                    packet.set_extra_length(u32::try_from(more).unwrap_or(u32::MAX));
-                }
-            }
-            context.push_batch(0, &mut batch);
+        let has_arrived = !batch.is_empty();
+        if has_arrived {
+            self.arrived(&mut batch, context);
         }
         context.give_batch(batch);
-        count > 0
+        has_arrived
     }
 
     handlers! { this, context, value;

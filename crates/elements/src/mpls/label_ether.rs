@@ -29,7 +29,7 @@ use crate::prelude::*;
 pub(crate) struct LabelEther;
 
 impl Class for LabelEther {
-    const INFO: ClassInfo = ClassInfo::new("LabelEther", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("LabelEther", "1/1").inline();
 }
 
 impl Element for LabelEther {

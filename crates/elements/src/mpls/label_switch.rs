@@ -85,7 +85,10 @@ pub(crate) struct LabelSwitch {
 }
 
 impl Class for LabelSwitch {
-    const INFO: ClassInfo = ClassInfo::new("LabelSwitch", "-/-").processing("h/h").flow("x/y");
+    /// Inside the switch it has one socket, which the node grants; orders come a bounded number at a
+    /// time.
+    const INFO: ClassInfo =
+        ClassInfo::new("LabelSwitch", "-/-").processing("h/h").flow("x/y").inline();
 }
 
 impl LabelSwitch {

@@ -1,6 +1,7 @@
 //! MPLS label switching.
 
 mod datagram;
+pub(crate) mod device_front;
 mod forward;
 pub(crate) mod label_ether;
 pub(crate) mod label_switch;

@@ -34,7 +34,7 @@ fn rules_over_a_reservation_are_refused_with_their_document() {
     let rules = |count: usize| "  - {priority: 1, action: drop}\n".repeat(count);
     let text = |red: usize, blue: usize| {
         format!(
-            "kind: slice\nname: red\nreservation: {{filters: 6}}\n---\nkind: slice\nname: blue\n---\n\
+            "kind: slice\nname: red\nreservation: {{filters: 3}}\n---\nkind: slice\nname: blue\n---\n\
              kind: filters\nname: a\nslice: red\nrules:\n{}---\n\
              kind: filters\nname: b\nslice: red\nrules:\n{}---\n\
              kind: filters\nname: c\nslice: blue\nrules:\n{}",
@@ -52,6 +52,6 @@ fn rules_over_a_reservation_are_refused_with_their_document() {
     };
     assert_eq!(check(text(1, 50)), None);
     let why = check(text(2, 1)).expect("too many");
-    let wanted = "slice red may have 6 entries of filters: 4 are used, these need 4 more";
+    let wanted = "slice red may have 3 entries of filters: 2 are used, these need 2 more";
     assert!(why.contains(wanted), "{why}");
 }

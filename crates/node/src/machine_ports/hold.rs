@@ -188,8 +188,7 @@ mod tests {
         let other = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, one.port));
         assert_eq!(other.map_err(|e| e.kind()).err(), Some(io::ErrorKind::AddrInUse));
         let mut same = Reserved { any: false, row: 1, slice: "blue".into(), ..one.clone() };
-        let none = std::ops::RangeInclusive::new(1, 0);
-        Held::default().hold(&mut same, none);
+        Held::default().hold(&mut same, 1..=0);
         assert!(same.message.is_some_and(|why| why.contains("another program")));
         held.retain(&[]);
         let other = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, one.port));

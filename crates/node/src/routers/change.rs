@@ -78,6 +78,7 @@ impl Routers {
         router.plan.configuration.clone_from(&plan.configuration);
         router.plan.file.clone_from(&plan.file);
         router.plan.description.clone_from(&plan.description);
+        router.plan.signals.clone_from(&plan.signals);
         router.wanted = plan.clone();
         router.astray = false;
         Some((change, enters))

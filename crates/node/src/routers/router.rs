@@ -177,7 +177,7 @@ impl Router {
         if text(&wanted.configuration) != text(&record.configuration) {
             wanted.configuration.clone_from(&record.configuration);
             wanted.file.clone_from(&record.file);
-            wanted.description = None;
+            (wanted.description, wanted.signals) = (None, None);
         }
         let mut router = Self {
             number: record.number,

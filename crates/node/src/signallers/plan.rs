@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use europa_api::{Documents, Egress, Fallback, Flow, Router, RsvpTe, hash};
+use europa_api::{Documents, Egress, Fallback, Flow, Router, RsvpDigest, RsvpKey, RsvpTe, hash};
 use europa_elements::builtin::Next;
 use europa_label::WhileDown;
 use europa_plan::RouterPlan;
 use europa_signaller::orders::{
-    Egress as ToldEgress, FlowPlan, HopPlan, InterfacePlan, RoutePlan, RouterPlan as Told,
+    Digest, Egress as ToldEgress, FlowPlan, HopPlan, InterfacePlan, KeyPlan, RoutePlan,
+    RouterPlan as Told, Secret,
 };
 
 /// The plan of one signaller.
@@ -60,14 +61,14 @@ fn tunnel(slice: &str, flow: &str, taken: &mut BTreeSet<u16>) -> u16 {
 
 fn told(documents: &Documents, router: &Signalling<'_>) -> Option<Told> {
     let Signalling { plan, document } = router;
-    let description = plan.description.as_ref()?;
+    let description = plan.signals.as_ref()?;
     let labels = description.labels.as_ref()?;
-    let mut said: Option<RsvpTe> = None;
+    let mut said: Option<&RsvpTe> = None;
     let mut interfaces = Vec::new();
     for number in &labels.interfaces {
         let (planned, (_, written)) =
             (description.interfaces.get(*number)?, document.interfaces.0.get(*number)?);
-        let rsvp_te = written.value.signalling.as_ref()?.rsvp_te.value;
+        let rsvp_te = &written.value.signalling.as_ref()?.rsvp_te.value;
         said.get_or_insert(rsvp_te);
         let bits = documents.reservable(document, &written.value).unwrap_or(0);
         interfaces.push(InterfacePlan {
@@ -75,6 +76,7 @@ fn told(documents: &Documents, router: &Signalling<'_>) -> Option<Told> {
             addresses: planned.addresses.clone(),
             mtu: planned.mtu,
             reservable: bits as f64 / 8.0,
+            key: rsvp_te.key.as_ref().map(|key| told_key(&key.value)),
         });
     }
     let said = said?;
@@ -98,27 +100,46 @@ fn told(documents: &Documents, router: &Signalling<'_>) -> Option<Told> {
             Egress::Label => ToldEgress::Label,
         },
         slots: plan.geometry.slots,
+        label_table: plan.label_table()?.to_owned(),
     })
 }
 
-/// The address at which a router's predecessor reaches it, and whether the two are neighbours.
-fn hop(before: Option<&Told>, router: &Told) -> HopPlan {
+fn told_key(key: &RsvpKey) -> KeyPlan {
+    KeyPlan {
+        id: key.id.map_or(1, |id| id.value),
+        digest: match key.digest.map(|digest| digest.value).unwrap_or_default() {
+            RsvpDigest::Md5 => Digest::Md5,
+            RsvpDigest::Sha1 => Digest::Sha1,
+            RsvpDigest::Sha256 => Digest::Sha256,
+        },
+        secret: Secret(key.secret.value.0.clone()),
+    }
+}
+
+/// An address of a router of the destination's family, as its predecessor reaches it, and whether
+/// they are neighbours. `None` if it has no address of the family.
+fn hop(before: Option<&Told>, router: &Told, is_v4: bool) -> Option<HopPlan> {
     let nets = |one: &Told| -> Vec<ipnet::IpNet> {
-        one.interfaces.iter().flat_map(|interface| interface.addresses.clone()).collect()
+        let all = one.interfaces.iter().flat_map(|interface| interface.addresses.clone());
+        all.filter(|net| net.addr().is_ipv4() == is_v4).collect()
     };
     let near = before.map(nets).unwrap_or_default();
     let own = nets(router);
     let shared = own.iter().find(|own| near.iter().any(|net| net.contains(&own.addr())));
-    match shared {
+    Some(match shared {
         Some(net) => HopPlan { address: net.addr(), is_loose: false },
-        None => HopPlan { address: router.address, is_loose: true },
-    }
+        None => HopPlan { address: router.address_of(is_v4)?, is_loose: true },
+    })
 }
 
 /// `None` while a router that the flow names does not exist.
 fn flow_of(flow: &Flow, tunnel: u16, routers: &[Told]) -> Option<FlowPlan> {
     let find = |name: &str| routers.iter().find(|router| router.name == name);
     let head = find(&flow.from)?;
+    let is_v4 = match flow.to.value.parse::<IpAddr>() {
+        Ok(address) => address.is_ipv4(),
+        Err(_) => find(&flow.to.value)?.address.is_ipv4(),
+    };
     let mut path = Vec::new();
     let mut before = Some(head);
     for named in &flow.path {
@@ -129,7 +150,7 @@ fn flow_of(flow: &Flow, tunnel: u16, routers: &[Told]) -> Option<FlowPlan> {
             let router = find(&named.value)?;
             // A path may name its first and its last router, too.
             if router.name != head.name {
-                path.push(hop(before, router));
+                path.push(hop(before, router, is_v4)?);
             }
             before = Some(router);
         }
@@ -140,7 +161,7 @@ fn flow_of(flow: &Flow, tunnel: u16, routers: &[Told]) -> Option<FlowPlan> {
             let tail = find(&flow.to.value)?;
             let is_last = before.is_some_and(|last| last.name == tail.name);
             if !path.is_empty() && !is_last {
-                path.push(hop(before, tail));
+                path.push(hop(before, tail, is_v4)?);
             }
             tail.address
         }

@@ -208,7 +208,7 @@ impl Process {
             let [one, other] = sockets()?;
             let grant = RouterOrder::Grant(vec![GRANT.to_owned()]);
             process.order_with(&grant, &[one.as_fd()], Asked::Nobody);
-            let (path, value) = ("labels.attach".to_owned(), String::new());
+            let (path, value) = (format!("{}.attach", planned.label_table), String::new());
             process.order(&RouterOrder::Write { path, value }, Asked::Nobody);
             let order = Order::Attach(planned.name.clone());
             self.orders.send(&order, &[other.as_fd()]).map_err(failed)?;

@@ -11,7 +11,7 @@ use europa_port::netlink::{self, DUMP, Netlink, Request};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 
-use super::{MOST_TURNS, Mirror, MirrorError, RELIST, SETTLE, TURN, decide};
+use super::{Mirror, MirrorError, SETTLE, decide};
 use crate::fib::{Fib, Placement};
 use crate::message::{
     Address, INET, INET6, Link, MPLS, Neighbour, Object, Route, family, kind, label,
@@ -191,23 +191,6 @@ impl Mirror {
         if self.lists.interrupted {
             let due = Instant::now() + 10 * SETTLE;
             self.resync.get_or_insert(due);
-        }
-        Ok(())
-    }
-}
-
-impl Mirror {
-    /// Takes in the messages that arrived while everything was read.
-    pub(super) fn hear_old(&mut self) -> Result<(), MirrorError> {
-        self.fib4.expect_old();
-        self.fib6.expect_old();
-        for _ in 0..MOST_TURNS {
-            if self.hear(TURN)? < TURN {
-                break;
-            }
-        }
-        if self.fib4.expect_new() | self.fib6.expect_new() {
-            self.resync.get_or_insert(Instant::now() + RELIST);
         }
         Ok(())
     }

@@ -66,10 +66,6 @@ const PROBE_EVERY: Duration = Duration::from_secs(10);
 const POLL_EVERY: Duration = Duration::from_millis(100);
 /// Interval at which the fast path is asked how many packets went to Linux, with reasons.
 const COUNT_EVERY: Duration = Duration::from_secs(2);
-/// Time until everything is read again because messages were older than a list.
-const RELIST: Duration = Duration::from_secs(1);
-/// Most times that [`TURN`] messages are taken in after a list without an update of the fast path.
-const MOST_TURNS: usize = 32;
 /// The delay between a change that may have unannounced consequences and a new read of everything.
 const SETTLE: Duration = Duration::from_millis(30);
 
@@ -277,7 +273,6 @@ impl Mirror {
                     self.tell_policy()?;
                 }
                 self.read_all()?;
-                self.hear_old()?;
                 if self.learns == Learns::Asks {
                     self.ask_tables();
                 }

@@ -21,7 +21,7 @@ fn the_doctor_has_the_remedy_for_a_firewall_that_drops() {
         run: [{name: web, command: [python3, -m, http.server, \"8080\"]}]\n";
     net.node.up(&slice("s", "r1", "{protocol: tcp, port: 8080}", run));
     let url = "http://192.0.2.1:8080/run/who";
-    wait("the port", Duration::from_secs(60), || net.page(&net.outside, url).is_some());
+    wait("the port", Duration::from_secs(10), || net.page(&net.outside, url).is_some());
     let outward = || {
         let ping = ["exec", "s/r1", "--", "ping", "-c", "1", "-W", "1", "192.0.2.2"];
         net.node.attempt(&ping).status.success()

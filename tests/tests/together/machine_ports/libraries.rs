@@ -79,7 +79,7 @@ fn the_libraries_ask_at_the_door() {
     let said = net.node.run(&["exec", "s/r1", "--", "python3", &at("ask.py")]);
     let wanted = [
         "[True]",
-        "{'routers': 2.0}",
+        "{'routers': 2}",
         "0",
         "[True]",
         "['s/r1', 's/r2'] r1",
