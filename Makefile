@@ -1,4 +1,4 @@
-# `make` alone lists the targets.
+# `make` alone shows what there is.
 
 # Tests, demo and benchmark make namespaces and load eBPF programs. For an ordinary user cargo
 # builds as that user and runs the programs under sudo.
@@ -164,7 +164,7 @@ uninstall: ## Remove all files that `make install` has installed
 deb: build ## Build a Debian package, target/europa_VERSION_ARCH.deb
 	@scripts/deb
 
-# The C library becomes a part of the binary, so everything is linked again.
+# The C library becomes a part of the binary, so everything is linked anew.
 static: install-build ## Build a binary that needs no library, target/static/release/europa
 	cargo rustc $(CARGO_FLAGS) --release --target-dir target/static -p europa --bin europa -- -C target-feature=+crt-static
 

@@ -81,12 +81,10 @@ TABLE(cage_neighbours, HASH, struct cage_neighbour, struct cage_mac);
 
 #define HELPER __attribute__((noinline, used))
 
-/* Values of maps that redirect, beside numbers of devices: the router's slow path, and its user
- * part. */
+/* Values of maps that redirect, beside numbers of devices: the router's own process. */
 #define TO_PROCESS 0x80000000u
-#define TO_USER 0x40000000u
 
-/* A placeholder for the router's program. */
+/* Stands for the router's program. */
 HELPER int tenant(struct xdp_md *ctx)
 {
 	int verdict = XDP_DROP;
@@ -115,15 +113,6 @@ static __always_inline void aim(__u32 device)
 		now->target = target && device ? *target : EUROPA_NONE;
 }
 
-/* Notes that the router's user part gets a frame. */
-static __always_inline void aim_at_user(void)
-{
-	__u32 zero = 0;
-	struct europa_caged *now = bpf_map_lookup_elem(&caged, &zero);
-	if (now)
-		now->target = EUROPA_TO_USER;
-}
-
 HELPER long europa_redirect(__u32 device, __u64 flags)
 {
 	if (flags)
@@ -140,10 +129,7 @@ HELPER long europa_redirect_map(void *map, __u64 key, __u64 flags)
 		return flags & 3;
 	if (*value & TO_PROCESS)
 		return XDP_PASS;
-	if (*value & TO_USER)
-		aim_at_user();
-	else
-		aim(*value);
+	aim(*value);
 	return XDP_REDIRECT;
 }
 
@@ -164,7 +150,7 @@ static __always_inline struct cage_route *route_to(const struct bpf_fib_lookup *
 }
 
 /* bpf_fib_lookup over the slow path's tables, with the router's own numbers of devices. Packets
- * that the tables do not cover get "not forwarded": the program then passes them to Linux. */
+ * that the tables do not cover get "not forwarded": the program passes them on. */
 HELPER long europa_fib_lookup(void *ctx, struct bpf_fib_lookup *params, int bytes, __u32 flags)
 {
 	if (bytes < (int)sizeof(*params) || flags & ~(BPF_FIB_LOOKUP_DIRECT | BPF_FIB_LOOKUP_OUTPUT))
@@ -238,7 +224,7 @@ HELPER long europa_trace_printk(void)
 	return 0;
 }
 
-/* Bytes that are added before a frame contain older frames, so they are cleared. */
+/* Bytes that are uncovered before a frame hold older frames, so they are cleared. */
 HELPER long europa_xdp_adjust_head(struct xdp_md *ctx, int by)
 {
 	__u32 zero = 0, room = -by;
@@ -252,7 +238,7 @@ HELPER long europa_xdp_adjust_head(struct xdp_md *ctx, int by)
 	if (bpf_xdp_adjust_head(ctx, by))
 		return -22;
 	asm volatile("" : "+r"(room));
-	/* Linux 6.1 learns no bounds from the fact that a number is not 0. */
+	/* Linux 6.1 learns nothing from a number that is not 0. */
 	room = (room - 1) & (EUROPA_CAGE_ROOM - 1);
 	asm volatile("" : "+r"(room));
 	bpf_xdp_store_bytes(ctx, 0, zeros, room + 1);

@@ -19,7 +19,6 @@
 #define ETH_MPLS bpf_htons(0x8847)
 #define ETH_VLAN bpf_htons(0x8100)
 #define ETH_QINQ bpf_htons(0x88a8)
-#define IP_ICMP 1
 #define IP_TCP 6
 #define IP_UDP 17
 #define IP_ICMP6 58
@@ -42,16 +41,16 @@ static __always_inline __u64 load32(const __u8 *p)
 	return (__u64)load16(p) + load16(p + 2);
 }
 
-/* The largest offset of a transport header that is checked. */
+/* Largest offset of a transport header that is looked at. */
 #define MAX_TRANSPORT 512
 
-/* The maximum number of bytes before the frame that a router sees. */
+/* Most bytes that precede the frame that a router sees. */
 #define MAX_SKIP 127
 
-/* The number of bytes that Linux before 6.13 can sum up at a time. */
+/* Bytes that Linux before 6.13 sums up at a time. */
 #define PIECE 512
 
-/* The sum of `words` bytes from `start` on, after a transport header: whole words of a slot. */
+/* The sum of `words` bytes from `start` on, behind a transport header: whole words of a slot. */
 static __always_inline __s64 sum_in_pieces(__u8 *start, __u32 words, const __u32 slot_bytes)
 {
 	__s64 sum = 0;
@@ -81,7 +80,7 @@ __noinline __u32 partial_checksum(context *ctx, __u32 skip, __u32 length)
 	data += skip;
 	if (data + 22 > end)
 		return 0;
-	/* A tag that the slot will not contain, and a second tag. */
+	/* A tag that the slot will not have, and a second one. */
 	__u32 network = 14;
 	__u16 type = load16(data + 12);
 	if (type == ETH_VLAN || type == ETH_QINQ) {
@@ -139,8 +138,8 @@ __noinline __u32 partial_checksum(context *ctx, __u32 skip, __u32 length)
 	return PARTIAL(transport, field, size);
 }
 
-/* Whether partial_checksum would find none. This needs no call for the common frames: IPv4 without
- * tag and options, with UDP or TCP. */
+/* Whether partial_checksum would find none, without a call for the common frames: IPv4 without tag
+ * and options, with UDP or TCP. */
 static __always_inline int is_surely_complete(context *ctx)
 {
 	const __u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -191,7 +190,7 @@ static __always_inline __u32 complete_checksum(__u8 *slot, __u32 offset, __u32 p
 		total += rest[0];
 	}
 	__u16 result = ~fold(total);
-	/* Only the field at offset 6 belongs to UDP, and only in UDP 0 means "no checksum". */
+	/* Only a field at offset 6 is UDP's, and only UDP uses 0 for "no checksum". */
 	if (field == 6 && result == 0)
 		result = 0xffff;
 	*(__u16 *)(start + field) = result;

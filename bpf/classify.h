@@ -5,19 +5,19 @@
 
 #include "deliver.h"
 
-/* The network namespace that this instance of the program serves: device indices are valid only
- * within one namespace. */
+/* Network namespace that this instance of the program serves: device indices are valid only within
+ * one. */
 const volatile __u32 namespace = 0;
 
-/* The number of copies of broadcasts that a port may make each second, and at once. */
+/* Copies of broadcasts a port may have made: this many a second, as many at once. */
 #define COPIES_PER_SECOND 100000
 #define COPIES_AT_ONCE 4096
-/* The maximum number of interfaces that one broadcast reaches. */
+/* Interfaces that one broadcast reaches at most. */
 #define MAX_GROUP 1024
 
 #define EUROPA_PORT_MATCHES                                                        \
 	(EUROPA_PORT_HAS_MPLS | EUROPA_PORT_HAS_VXLAN | EUROPA_PORT_HAS_UDP |      \
-	 EUROPA_PORT_HAS_PREFIX | EUROPA_PORT_HAS_TCP | EUROPA_PORT_HAS_ICMP)
+	 EUROPA_PORT_HAS_PREFIX)
 
 struct frame {
 	__u8 to[6];
@@ -32,9 +32,8 @@ static __always_inline int same_mac(const __u8 *a, const __u8 *b)
 	return *(__u32 *)a == *(__u32 *)b && *(__u16 *)(a + 4) == *(__u16 *)(b + 4);
 }
 
-/* The interface that has a frame's VLAN and MAC address on its port. The table of hints is correct
- * in most cases; hint and interface's row together cost a tenth of a look-up in the hash table. The
- * row is then in `row`. */
+/* The interface that has a frame's VLAN and MAC address on its port. A hint, correct in most cases;
+ * hint and interface's row cost a tenth of a look-up in the hash table. Then the row is in `row`. */
 static __always_inline __u32 match_mac(struct europa_port *port, const struct frame *frame,
 				       struct europa_interface **row)
 {
@@ -70,7 +69,7 @@ static __always_inline struct europa_port *port_of(__u32 ifindex)
 	return 0;
 }
 
-/* Reads the fields of every frame; false if the frame is shorter than these. */
+/* Reads the fields of every frame; false if it is shorter. */
 static __always_inline int parse(context *ctx, struct frame *frame)
 {
 	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -155,7 +154,7 @@ static __noinline int copy_to_group(context *ctx, struct europa_port *port,
 
 	__u64 now = bpf_ktime_get_ns();
 	__u64 since = now - port->copy_refilled_ns;
-	/* Another CPU may have refilled the bucket since this one read the clock. */
+	/* Another CPU may have refilled since this one looked at the clock. */
 	if ((__s64)since > 1000000) {
 		__s64 tokens = since > 1000000000 ? COPIES_AT_ONCE
 			: port->copy_tokens + (__s64)(since / (1000000000 / COPIES_PER_SECOND));
@@ -177,8 +176,8 @@ static __always_inline __u32 match_number(struct europa_port *port, __u16 vlan, 
 	return match ? *match : EUROPA_NONE;
 }
 
-/* Whether a tunnel's outer addresses are its own in reverse: only the other end may send packets
- * into the tunnel. The caller has checked that `ip` is a whole header. */
+/* Whether a tunnel's outer addresses are its own in reverse: only the other end may inject packets
+ * into it. The caller checked that `ip` is a whole header. */
 static __always_inline int from_remote(__u32 id, const __u8 *ip, __u16 type)
 {
 	struct europa_encap *outer = bpf_map_lookup_elem(&encap, &id);
@@ -255,19 +254,6 @@ static __noinline int match_own(context *ctx, struct europa_port *port, struct f
 			if (delivery->interface != EUROPA_NONE)
 				return 0;
 		}
-	}
-	if (protocol == IP_TCP && port->flags & EUROPA_PORT_HAS_TCP && first_fragment &&
-	    udp + 4 <= end) {
-		delivery->interface = match_number(port, frame->vlan, EUROPA_MATCH_TCP,
-						   bpf_ntohs(load16(udp + 2)));
-		if (delivery->interface != EUROPA_NONE)
-			return 0;
-	}
-	if (protocol == (type == ETH_IPV4 ? IP_ICMP : IP_ICMP6) &&
-	    port->flags & EUROPA_PORT_HAS_ICMP) {
-		delivery->interface = match_number(port, frame->vlan, EUROPA_MATCH_ICMP, 0);
-		if (delivery->interface != EUROPA_NONE)
-			return 0;
 	}
 	if (!(port->flags & EUROPA_PORT_HAS_PREFIX))
 		return 0;

@@ -4,6 +4,7 @@
 #define EUROPA_DELIVER_H
 
 #include "checksum.h"
+#include "fence.h"
 #include "meter.h"
 #ifdef EUROPA_TC
 #include "piece.h"
@@ -11,20 +12,20 @@
 #include "ring.h"
 #include "tap.h"
 
-/* The number of wake-ups that one router may cause each second, and at once. */
+/* Wake-ups that one router may cause: this many a second, and as many at once. */
 #define WAKES_PER_SECOND 200000
 #define WAKES_AT_ONCE 512
 
-/* Wakes a router that has set its sleep flag and waits on its waker. The number of wake-ups is
- * limited: a wake-up costs the receiving CPU about a microsecond, which would delay all later
- * frames. Returns 0 if the router must wait. */
+/* Wakes a router that has set its sleep flag and waits on its waker. A router that keeps setting
+ * the flag is woken only so often: a wake-up costs the receiving CPU about a microsecond, which
+ * would delay all frames behind it. 0 if it must wait. */
 static __noinline int wake(__u32 pool, struct europa_pool_state *state)
 {
 	__u64 now = bpf_ktime_get_ns();
 	if (!state)
 		return 0;
 	__u64 since = now - state->wake_refilled_ns;
-	/* Another CPU may have refilled the bucket since this one read the clock. */
+	/* Another CPU may have refilled since this one looked at the clock. */
 	if ((__s64)since > 1000000) {
 		__s64 tokens = state->wake_tokens + (__s64)(since / (1000000000 / WAKES_PER_SECOND));
 		state->wake_tokens = tokens > WAKES_AT_ONCE ? WAKES_AT_ONCE : tokens;
@@ -44,10 +45,10 @@ static __noinline int wake(__u32 pool, struct europa_pool_state *state)
 
 /* A backlog may exceed EUROPA_RX_BACKLOG for this time. */
 #define BURST_NS 100000000ull
-/* A router that was behind counts as behind until it had no longer backlog for this time. */
+/* A router that was behind stays so until no longer backlog was seen for this time. */
 #define BEHIND_NS 20000000ull
-/* The backlog is checked once in this number of packets: reading it misses the cache, as the other
- * CPU writes it. */
+/* The backlog is checked once in this many packets: reading it misses the cache, as the other CPU
+ * writes it. */
 #define BACKLOG_EVERY 64
 
 /* The router is behind: its ring and slots did not suffice. */
@@ -56,9 +57,8 @@ static __always_inline void fall_behind(struct europa_interface *to)
 	to->behind_until = bpf_ktime_get_coarse_ns() + BEHIND_NS;
 }
 
-/* Whether a router with a long backlog, or with none, is behind. A router that had no core for a
- * short time catches up. For a router that cannot process all packets, waiting packets only add
- * delay and cold slots. */
+/* Whether a router with a long backlog, or with none, is behind. A router that briefly had no core
+ * catches up. For a router that cannot keep up, waiting packets only add delay and cold slots. */
 static __always_inline int is_behind(struct europa_interface *to, int has_backlog)
 {
 	if (!has_backlog) {
@@ -129,7 +129,6 @@ struct delivery {
 	__u32 interface;
 	__u16 skip;  /* bytes before the frame that the router sees */
 	__u16 flags; /* of the word */
-	__u32 front; /* bytes of metadata of an XDP program that begin the frame, for a user part */
 #ifdef EUROPA_TC
 	struct piece piece;
 #endif
@@ -216,9 +215,9 @@ static __always_inline __u32 deliver_into(context *ctx, void *pool, __u32 pool_w
 	__u8 *memory = bpf_map_lookup_elem(pool, &slot);
 	if (!memory)
 		return CAUSE(rx_drop_slots);
-	/* Bounds for the verifier. The assembly keeps the compiler from removing them, from merging
-	 * two comparisons into one of a difference, and from spilling the number before it is
-	 * compared. Linux before 6.18 does not track a spilled number. */
+	/* Bounds for the verifier. The assembly keeps the compiler from removing them, from merging two
+	 * comparisons into one of a difference, and from spilling the number before it is compared, which
+	 * Linux before 6.18 does not track. */
 	asm volatile("" : "+r"(length));
 	if (length > room)
 		return CAUSE(rx_drop_long);
@@ -265,20 +264,11 @@ static __always_inline __u32 deliver_into(context *ctx, void *pool, __u32 pool_w
 		offset += 4;
 		length -= 4;
 	}
-#ifndef EUROPA_TC
-	if (d->front) {
-		/* The metadata stays in the slot, right before the frame. */
-		__u32 front = d->front & 0xfc;
-		offset += front;
-		length -= front;
-		((struct europa_metadata *)memory)->front = front;
-	}
-#endif
 	__u32 checksum = partial ? complete_checksum(memory, begin, partial, slot_bytes) : 0;
 	if (checksum) {
 		count->rx_checksums++;
 	}
-	/* Captures get the frame before the router can write to the slot. */
+	/* Before the router can write to the slot. */
 	if (tapped && tapped->taps) {
 		tapped->copy = (__u64)(memory + offset);
 		tapped->length = length;
@@ -292,7 +282,7 @@ static __always_inline __u32 deliver_into(context *ctx, void *pool, __u32 pool_w
 	publish(place, word);
 	count->rx_packets++;
 	count->rx_bytes += length;
-	/* A reader that waits for the word before this one sleeps only when it has both. */
+	/* A reader that waits for the word before this one does not sleep before it has both. */
 	__u32 before = to->rx_first + ((tail - 1) & to->rx_mask);
 	if (before / (slot_bytes / 8) == (to->rx_first + (tail & to->rx_mask)) / (slot_bytes / 8) &&
 	    *(volatile __u64 *)(around + (before & (slot_bytes / 8 - 1))))
@@ -315,8 +305,8 @@ give_back:
 	return CAUSE(rx_drop_ring);
 }
 
-/* The time when work on a frame began, or 0: reading the clock for each frame would cost more than
- * finding the frame's owner. */
+/* When work on a frame began, or 0: to read the clock for each frame would cost more than to find
+ * its owner. */
 static __always_inline __u64 begin_sample(struct europa_counters *count, __u64 refused)
 {
 	__u64 offered = count->rx_packets + count->rx_drop_ring + count->rx_drop_slots +
@@ -347,8 +337,11 @@ __noinline int deliver(context *ctx, const struct delivery *d, int complete)
 	};
 	__u32 cause = 0;
 	__u64 began = begin_sample(count, to->meter ? count->rx_drop_rate : 0);
-	if (__builtin_expect(to->meter != 0, 0) && !(complete & DELIVER_SEEN) &&
-	    !within_rate(to->meter, delivered_bytes(ctx, d))) {
+	if (is_fenced(to)) {
+		count->rx_drop_fenced++;
+		cause = CAUSE(rx_drop_fenced);
+	} else if (__builtin_expect(to->meter != 0, 0) && !(complete & DELIVER_SEEN) &&
+		   !within_rate(to->meter, delivered_bytes(ctx, d))) {
 		count->rx_drop_rate++;
 		cause = CAUSE(rx_drop_rate);
 	} else if (__builtin_expect(state->kind == EUROPA_POOL_USUAL, 1)) {
@@ -385,7 +378,7 @@ __noinline int deliver(context *ctx, const struct delivery *d, int complete)
 #ifdef EUROPA_TC
 #include "long.h"
 
-/* The maximum number of segments into which a packet is cut. */
+/* Most segments that a packet is cut into. */
 #define MAX_SEGMENTS 1400
 
 /* The progress of a packet's segmentation. */
@@ -412,7 +405,7 @@ static long deliver_next(__u32 step, struct cutting *cutting)
 	return is_last;
 }
 
-/* Delivers a frame; cuts it into segments if this is still necessary. */
+/* Delivers a frame, cut into segments if it is yet to be. */
 static __noinline int deliver_all(context *ctx, struct delivery *d, int complete)
 {
 	if (!ctx || !d)
@@ -450,14 +443,15 @@ static __always_inline int deliver_all(context *ctx, const struct delivery *d, i
 }
 
 /* The same without a call, for the common case: a whole frame for a usual pool whose interface has
- * neither captures nor a rate. For other frames, returns false and does nothing. */
+ * neither captures, a rate nor a fence. For other frames, returns false and does nothing. */
 static __always_inline int deliver_usual(context *ctx, __u32 id, struct europa_interface *to,
 					 int complete)
 {
 	__u32 pool_word = *(volatile __u32 *)&to->pool, pool = pool_word & ~EUROPA_POOL_ODD;
 	struct europa_pool_state *state = bpf_map_lookup_elem(&pool_state, &pool);
 	struct europa_counters *count = counters_of(id);
-	if (!state || !count || state->kind != EUROPA_POOL_USUAL || to->taps || to->meter)
+	if (!state || !count || state->kind != EUROPA_POOL_USUAL || to->taps || to->meter ||
+	    to->flags & EUROPA_IF_FENCED)
 		return 0;
 	void *memory = bpf_map_lookup_elem(&usual_pools, &pool);
 	if (!memory)

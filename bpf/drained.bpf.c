@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Whether the peer of a veth has received all live frames that were sent to it.
- *
- * The switch checks this before it sends by a socket, so that frames are not reordered: if a veth
- * segments, frames of a socket pass by the rings of live frames. The kernel does not export this
- * state, so it is read from veth's own structures (drivers/net/veth.c), at their offsets in the
- * running kernel.
+ * Whether the peer of a veth has received all live frames that were sent to it. The switch checks
+ * this before it sends by a socket, so that frames are not reordered: where a veth segments, frames
+ * of a socket bypass the rings of live frames. The kernel does not export this, so it is read from
+ * veth's own structures (drivers/net/veth.c), at their offsets in the running kernel.
  */
 #include "devices.h"
 #include <bpf/bpf_core_read.h>
@@ -13,7 +11,7 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define NAPI_SCHEDULED 1
-/* The offset of the private part of a device before it was a field (Linux 6.10). */
+/* Where the private part of a device began before it was a field (Linux 6.10). */
 #define NETDEV_ALIGN 32
 
 #define KERNEL __attribute__((preserve_access_index))
@@ -86,7 +84,7 @@ static __always_inline struct veth_priv *private_of(struct net_device *device)
 	return (void *)device + offset;
 }
 
-/* Packets that wait to be merged with later ones (gro_flush_timeout). */
+/* Packets that are held for merging with later ones (gro_flush_timeout). */
 static __always_inline unsigned long kept_back(struct napi_struct *napi)
 {
 	struct napi_struct___before_6_15 *before = (void *)napi;
@@ -121,7 +119,7 @@ static __always_inline int is_drained(struct veth_rq *queue)
 	return !(state & NAPI_SCHEDULED) && !kept_back(napi);
 }
 
-/* The receive queues of a device, and whether all checked ones are drained. */
+/* The receive queues of a device, and whether all that were looked at are drained. */
 struct queues {
 	struct veth_rq *first;
 	int drained;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Checks the copy that is sent, and adds headers to it.
- *
- * crates/switch/src/egress.rs has the same in Rust, for frames that leave by a socket; one table
- * tests both.
+ * Checks on the copy that is sent, and the headers added to it. The Rust twin, for frames that
+ * leave by a socket, is crates/switch/src/egress.rs; one table tests both.
  */
 #ifndef EUROPA_EGRESS_H
 #define EUROPA_EGRESS_H
@@ -23,7 +21,7 @@ static __always_inline __u32 before_frame(__u32 id, struct europa_interface *fro
 	return from->flags & EUROPA_IF_STRIP_VLAN ? 4 : 0;
 }
 
-/* The counter of the reason why the copy may not leave; 0 if it may. */
+/* Why the copy may not leave, counted; 0 if it may. */
 static __always_inline __u32 refusal(struct xdp_md *ctx, __u32 id, struct europa_interface *from,
 				     struct europa_counters *count)
 {
@@ -44,9 +42,8 @@ static __always_inline __u32 refusal(struct xdp_md *ctx, __u32 id, struct europa
 	if (from->flags & EUROPA_IF_STRIP_VLAN) {
 		if (data + 18 > end)
 			return CAUSE(tx_drop_length);
-		/* This also checks the tag after the VLAN's own tag: a switch whose native VLAN is
-		 * the outer one removes the outer tag, and the inner tag would then choose the
-		 * VLAN. */
+		/* The tag behind its VLAN's tag: a switch whose native VLAN is that one removes the outer tag,
+		 * and an inner tag would then choose the VLAN. */
 		type = load16(data + 16);
 		ip = data + 18;
 	}
@@ -77,8 +74,8 @@ static __always_inline __u32 refusal(struct xdp_md *ctx, __u32 id, struct europa
 	return CAUSE(tx_drop_address);
 }
 
-/* Writes the outer headers before a frame: a UDP port that follows from the inner addresses (RFC
- * 7348 section 5), lengths, IPv4 checksum. */
+/* Puts the outer headers before a frame: UDP port from the addresses inside (RFC 7348
+ * section 5), lengths, IPv4 checksum. */
 static __always_inline int encapsulate(struct xdp_md *ctx, __u32 id, __u8 *frame, __u32 length)
 {
 	struct europa_encap *outer = bpf_map_lookup_elem(&encap, &id);

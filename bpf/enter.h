@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Entry into the cage of a router's XDP program.
- *
- * The program gets a frame in the same form as a router process: after the rate limit, without the
- * VLAN's tag, and with a complete checksum.
+ * Entry into the cage of a router's XDP program. The program gets a frame as its router would:
+ * policed, without the VLAN's tag, and with a complete checksum.
  */
 #ifndef EUROPA_ENTER_H
 #define EUROPA_ENTER_H
@@ -57,9 +55,8 @@ static __always_inline int strip_tag(struct xdp_md *ctx)
 	return bpf_xdp_adjust_head(ctx, 4);
 }
 
-/* Removes the note before a frame about the number of links between kernel routers that it has
- * crossed. The judge of the former router wrote it (bpf/judge.h). Frames from the switch have no
- * note. */
+/* Removes a frame's note of how many links between kernel routers it has crossed. The judge of the
+ * former router wrote it (bpf/judge.h). Frames from the switch have no note. */
 static __always_inline __u32 take_hops(struct xdp_md *ctx)
 {
 	__u32 *note = (void *)(long)ctx->data_meta;
@@ -67,47 +64,6 @@ static __always_inline __u32 take_hops(struct xdp_md *ctx)
 		return 0;
 	__u32 hops = *note;
 	return bpf_xdp_adjust_meta(ctx, 4) ? EUROPA_CAGE_HOPS : hops;
-}
-
-/* Charges an interface the time that its program has taken for a frame, which stands for 64. */
-static __always_inline void charge(struct europa_caged *now)
-{
-	__u32 id = now->sampled;
-	struct europa_interface *to = bpf_map_lookup_elem(&interfaces, &id);
-	__u64 end = bpf_ktime_get_ns(), spent = end - now->began;
-	now->began = 0;
-	if (!to)
-		return;
-	/* No program takes longer. A frame whose judge did not run, as its program called more stages than
-	 * Linux allows, is settled with a later one. */
-	if (spent > EUROPA_CAGE_LONGEST_NS)
-		spent = EUROPA_CAGE_LONGEST_NS;
-	__u64 until = *(volatile __u64 *)&to->time_until;
-	if ((__s64)(end - until) > 0)
-		until = end;
-	until += spent * 64 * to->time_cost >> 10;
-	*(volatile __u64 *)&to->time_until = until;
-	if ((__s64)(until - end) > EUROPA_CAGE_TIME_BURST_NS)
-		*(volatile __u32 *)&to->time_over = 1;
-}
-
-/* Whether a router's program has time left of its share of a CPU, at the cost of two clock readings
- * for 64 frames. */
-static __always_inline int has_time(struct europa_interface *to, struct europa_caged *now, __u32 id,
-				    struct europa_counters *count)
-{
-	if (*(volatile __u32 *)&to->time_over) {
-		if ((__s64)(*(volatile __u64 *)&to->time_until - bpf_ktime_get_ns()) > 0)
-			return 0;
-		*(volatile __u32 *)&to->time_over = 0;
-	}
-	if (count->rx_packets & 63)
-		return 1;
-	if (now->began)
-		charge(now);
-	now->sampled = id;
-	now->began = bpf_ktime_get_ns();
-	return 1;
 }
 
 static __always_inline void note_entry(struct europa_caged *now, __u32 id, __u32 bytes)
@@ -123,21 +79,21 @@ static __always_inline void note_entry(struct europa_caged *now, __u32 id, __u32
 }
 
 /* The same as prepare(), without a call, for the common case: a whole frame for an interface
- * without rate, captures, VLAN and link. 0 on success. */
+ * without rate, captures, VLAN, link and fence. 0 on success. */
 static __always_inline int prepare_usual(struct xdp_md *ctx, __u32 id,
 					 const struct europa_interface *to, __u32 complete)
 {
 	__u32 zero = 0;
 	struct europa_caged *now = bpf_map_lookup_elem(&caged, &zero);
-	if (!now || to->meter || to->taps || to->time_cost || to->flags & (EUROPA_IF_STRIP_VLAN | EUROPA_IF_WIRE) ||
+	if (!now || to->meter || to->taps ||
+	    to->flags & (EUROPA_IF_STRIP_VLAN | EUROPA_IF_WIRE | EUROPA_IF_FENCED) ||
 	    (complete & EUROPA_PORT_LOCAL_SENDER && !is_surely_complete(ctx)))
 		return -1;
 	note_entry(now, id, frame_bytes(ctx));
 	return 0;
 }
 
-/* Prepares a frame for a router's program. Returns the reason why the program does not get it, or
- * 0. */
+/* Makes a frame ready for a router's program; why it does not get it, or 0. */
 static __noinline __u32 prepare(struct xdp_md *ctx, __u32 id, __u32 complete)
 {
 	__u32 zero = 0;
@@ -146,13 +102,13 @@ static __noinline __u32 prepare(struct xdp_md *ctx, __u32 id, __u32 complete)
 	struct europa_counters *count = counters_of(id);
 	if (!to || !now || !count)
 		return 1;
+	if (is_fenced(to)) {
+		count->rx_drop_fenced++;
+		return 1;
+	}
 	__u32 hops = to->flags & EUROPA_IF_WIRE ? take_hops(ctx) : 0;
 	if (to->meter && !within_rate(to->meter, frame_bytes(ctx))) {
 		count->rx_drop_rate++;
-		return 1;
-	}
-	if (to->time_cost && !has_time(to, now, id, count)) {
-		count->rx_drop_time++;
 		return 1;
 	}
 	if (complete & EUROPA_PORT_LOCAL_SENDER && !is_surely_complete(ctx)) {
@@ -195,8 +151,8 @@ static __noinline __u32 prepare(struct xdp_md *ctx, __u32 id, __u32 complete)
 
 #endif
 
-/* Whether a program gets all frames of a port: then it also sees broadcasts, as no other interface
- * shares them. */
+/* Whether a program has a whole port: then it also sees broadcasts, as no other interface shares
+ * them. */
 static __always_inline int has_whole_port(struct europa_port *port, const struct frame *frame,
 					  struct europa_interface **row)
 {

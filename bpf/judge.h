@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The only exit of a cage: carries out the verdict of a router's XDP program on a frame, if the
- * verdict is permitted.
- *
- * The program's return value is stored in `caged`, because Linux 6.1 would use it directly.
+ * The only exit of a cage: carries out the verdict of a router's XDP program on a frame, if it is
+ * permitted. The program's return value is in `caged`, because Linux 6.1 would use the program's
+ * own.
  */
 #ifndef EUROPA_JUDGE_H
 #define EUROPA_JUDGE_H
 
+#include "deliver.h"
 #include "egress.h"
-#include "enter.h"
 
 /* Inserts the tag of its VLAN into a frame; 0 on success. */
 static __always_inline int insert_tag(struct xdp_md *ctx, __u16 vlan)
@@ -26,16 +25,15 @@ static __always_inline int insert_tag(struct xdp_md *ctx, __u16 vlan)
 	return 0;
 }
 
-/* The counter of the reason why a frame may not cross a link of a kernel router; 0 if it may.
- * Without a limit on the number of links, two routers that send each other a frame would occupy a
- * CPU forever. */
+/* Why a frame may not cross a link of a kernel router, counted; 0 if it may. Without a bound on the
+ * links, two routers that send each other a frame would occupy a CPU forever. */
 static __always_inline __u32 link_refusal(__u32 bytes, __u32 hops, struct europa_counters *count)
 {
 	if (hops >= EUROPA_CAGE_HOPS) {
 		count->tx_drop_hops++;
 		return CAUSE(tx_drop_hops);
 	}
-	/* Linux before 6.18 silently loses frames of several fragments on the way into a veth. */
+	/* Linux before 6.18 loses frames of several fragments on the way into a veth, in silence. */
 	if (bytes > EUROPA_MAX_LIVE_FRAME) {
 		count->tx_drop_live++;
 		return CAUSE(tx_drop_live);
@@ -43,7 +41,7 @@ static __always_inline __u32 link_refusal(__u32 bytes, __u32 hops, struct europa
 	return 0;
 }
 
-/* Writes before a frame how many links it has crossed; 0 on success. A veth keeps metadata. */
+/* Notes before a frame how many links it has crossed; 0 on success. A veth keeps metadata. */
 static __always_inline int note_hops(struct xdp_md *ctx, __u32 hops)
 {
 	if (bpf_xdp_adjust_meta(ctx, -4))
@@ -55,8 +53,7 @@ static __always_inline int note_hops(struct xdp_md *ctx, __u32 hops)
 	return 0;
 }
 
-/* Reports the verdict on a frame that does not leave by the kernel to the captures of interface
- * `id`. */
+/* Sends captures of interface `id` the verdict on a frame that does not leave by the kernel. */
 static __always_inline void tell_verdict(struct xdp_md *ctx, __u32 taps, __u32 id, __u32 cause, int out)
 {
 	if (!taps)
@@ -80,8 +77,8 @@ static __always_inline int leave(struct xdp_md *ctx, __u32 id, __u32 bytes, __u3
 	if (!by || !count)
 		return XDP_DROP;
 	if (by->relay) {
-		/* The router's process sends the frame by this interface, so it passes the filters
-		 * and queues of the switch. It counts as offered to the interface then. */
+		/* The router's process sends it by this interface, and the switch has it pass filters and
+		 * queues. It is offered to the interface then. */
 		struct delivery whole = { .interface = by->relay - 1 };
 		tell_verdict(ctx, by->taps, id, 0, 1);
 		deliver(ctx, &whole, DELIVER_SEEN);
@@ -89,8 +86,11 @@ static __always_inline int leave(struct xdp_md *ctx, __u32 id, __u32 bytes, __u3
 	}
 	count->tx_offered++;
 	__u32 cause = 0;
-	if (bytes < 14 || bytes > by->max_frame ||
-	    (by->flags & EUROPA_IF_STRIP_VLAN && insert_tag(ctx, by->vlan))) {
+	if (is_fenced(by)) {
+		count->tx_drop_fenced++;
+		cause = CAUSE(tx_drop_fenced);
+	} else if (bytes < 14 || bytes > by->max_frame ||
+		   (by->flags & EUROPA_IF_STRIP_VLAN && insert_tag(ctx, by->vlan))) {
 		count->tx_drop_length++;
 		cause = CAUSE(tx_drop_length);
 	} else {
@@ -125,25 +125,6 @@ static __always_inline int leave(struct xdp_md *ctx, __u32 id, __u32 bytes, __u3
 	return back ? XDP_TX : XDP_REDIRECT;
 }
 
-/* Copies a frame, with the program's metadata, to the router's user part: interface `id`. */
-static __always_inline int to_user(struct xdp_md *ctx, __u32 id, __u32 front,
-				   struct europa_counters *count)
-{
-	/* A program's metadata has at most 252 bytes. The frame begins with them for the copy. */
-	front &= 0xfc;
-	struct delivery whole = {
-		.interface = id,
-		.front = front,
-		.flags = front ? EUROPA_WORD_FRONT : 0,
-	};
-	if (front && (bpf_xdp_adjust_meta(ctx, front) || bpf_xdp_adjust_head(ctx, -(int)front))) {
-		count->rx_drop_long++;
-		return XDP_DROP;
-	}
-	deliver(ctx, &whole, DELIVER_SEEN);
-	return XDP_DROP;
-}
-
 static __always_inline int judge(struct xdp_md *ctx)
 {
 	__u32 zero = 0;
@@ -152,25 +133,13 @@ static __always_inline int judge(struct xdp_md *ctx)
 		return XDP_DROP;
 	__u32 id = now->interface, verdict = now->verdict, target = now->target;
 	struct europa_counters *count = counters_of(id);
-	struct europa_interface *from = bpf_map_lookup_elem(&interfaces, &id);
-	if (!count || !from)
+	if (!count)
 		return XDP_DROP;
-	if (now->began && now->sampled == id)
-		charge(now);
+	/* Metadata is the program's own: no program behind it sees it. */
 	__u32 metadata = now->metadata;
-	if (verdict == XDP_REDIRECT && target == EUROPA_TO_USER) {
-		if (from->user) {
-			count->rx_packets++;
-			count->rx_bytes += now->bytes;
-			tell_verdict(ctx, now->taps, id, 0, 0);
-			return to_user(ctx, from->user - 1, metadata, count);
-		}
-		verdict = XDP_PASS;
-	}
-	/* Metadata is the program's own: no other program sees it. */
 	if (metadata && bpf_xdp_adjust_meta(ctx, metadata & 0xff))
 		return XDP_DROP;
-	if (verdict == XDP_PASS && !(from->flags & EUROPA_IF_NO_LINUX)) {
+	if (verdict == XDP_PASS) {
 		struct delivery whole = { .interface = id };
 		tell_verdict(ctx, now->taps, id, 0, 0);
 		deliver(ctx, &whole, DELIVER_SEEN);
@@ -178,11 +147,6 @@ static __always_inline int judge(struct xdp_md *ctx)
 	}
 	count->rx_packets++;
 	count->rx_bytes += now->bytes;
-	if (verdict == XDP_PASS) {
-		count->rx_drop_passed++;
-		tell_verdict(ctx, now->taps, id, CAUSE(rx_drop_passed), 0);
-		return XDP_DROP;
-	}
 	if (verdict == XDP_DROP) {
 		count->rx_drop_program++;
 		tell_verdict(ctx, now->taps, id, CAUSE(rx_drop_program), 0);

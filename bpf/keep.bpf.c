@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Decides which frames of a device Linux gets while `europa click` uses the device.
+ * Which frames of a device Linux gets while `europa click` has the device. Packet sockets see
+ * frames before these programs do, so frames that are dropped here still reach the router.
  *
- * Packet sockets see frames before these programs do, so frames that are dropped here still reach
- * the router. The router passes frames to Linux by a packet socket with a mark. At egress they are
- * redirected to ingress; at ingress they pass, with the packet type of the mark.
+ * The router gives frames to Linux by a packet socket with a mark. At egress they are redirected to
+ * ingress; at ingress they pass, with the packet type of the mark.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -30,7 +30,7 @@ static __always_inline int receive(struct __sk_buff *skb, int otherwise)
 	return TC_ACT_UNSPEC;
 }
 
-/* Only the router gets frames from the link. */
+/* Frames from the link are the router's alone. */
 SEC("tcx/ingress") int europa_keep(struct __sk_buff *skb)
 {
 	return receive(skb, TC_ACT_SHOT);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Copies an unsegmented TCP packet (a super-packet) into a long slot of a pool whose router accepts
- * such packets.
- *
- * The switch passes it to a device that segments it, or segments it itself.
+ * Copies an unsegmented packet of TCP (a super-packet) into a long slot of a pool whose router
+ * accepts such packets. The switch gives it to a device that segments it, or segments it itself.
  */
 #ifndef EUROPA_LONG_H
 #define EUROPA_LONG_H
 
+#include "fence.h"
 #include "piece.h"
 #include "ring.h"
 
@@ -16,7 +15,7 @@
 /* Packets with smaller segments are segmented here: no sender of a stream makes them
  * (TCP_MIN_SND_MSS). */
 #define LONG_SEGMENT 48
-/* Longer packets are cut: the end of a packet in its slot is a number of 16 bits. */
+/* More are cut: the end of a packet in its slot is a number of 16 bits. */
 #define LONG_MOST (EUROPA_LONG_SLOT_BYTES - 1 - EUROPA_RX_OFFSET_BYTES - EUROPA_TAIL_BYTES)
 
 #define TCP_SYN 0x02
@@ -24,20 +23,13 @@
 #define TCP_URG 0x20
 #define IP_DF bpf_htons(0x4000)
 
-/* A pool with at least this number of long slots has none free only if its router or the switch had
- * no core, or cannot keep up. To cut a packet then takes five times as long as to deliver it, and its
- * segments take as much longer in the router and in the switch. So one packet in BEHIND_NS is
- * dropped: a sender reduces its window, and the other packets are cut meanwhile. Dropping all of them
- * costs 10,000 retransmits a GB. */
-#define LONG_ENOUGH 16
-
-/* Whether the headers are those of a usual stream, which the switch supports: no tag in the bytes;
- * IPv4 without options and with DF, or IPv6 without extension headers; and only flags that apply to
- * all segments. */
+/* Whether the headers are those of a usual stream, which the switch supports: no tag; IPv4 without
+ * options and with DF, or IPv6 without extension headers; and only flags that apply to all
+ * segments. */
 static __always_inline int is_plain_stream(context *ctx, const struct piece *piece)
 {
 	__u8 ip[8], flags;
-	if (!piece->is_tcp || piece->network != 14 ||
+	if (!piece->is_tcp || piece->network != 14 || ctx->vlan_present ||
 	    piece->transport != (piece->is_ipv4 ? 34 : 54) || piece->headers < piece->transport + 20)
 		return 0;
 	if (frame_load(ctx, 14, ip, sizeof(ip)) || frame_load(ctx, piece->transport + 13, &flags, 1))
@@ -70,7 +62,7 @@ static __always_inline int load_long(context *ctx, void *pool, __u8 *memory, __u
 			at += slot_bytes;
 			continue;
 		}
-		/* Bounds for the verifier, as in deliver_into. */
+		/* Bounds that the verifier understands, as in deliver_into. */
 		asm volatile("" : "+r"(left));
 		if (left >= slot_bytes)
 			return -1;
@@ -82,8 +74,8 @@ static __always_inline int load_long(context *ctx, void *pool, __u8 *memory, __u
 	return 0;
 }
 
-/* Generic over the slot size, like deliver_into. Returns 0 if the packet is delivered or dropped;
- * otherwise it must be segmented. */
+/* Generic over the slot size, like deliver_into. 0 if the packet is delivered or dropped; else it
+ * must be segmented. */
 static __always_inline int deliver_long_into(context *ctx, void *pool, __u32 pool_word,
 					     struct europa_pool_state *state,
 					     struct europa_interface *to,
@@ -118,22 +110,13 @@ static __always_inline int deliver_long_into(context *ctx, void *pool, __u32 poo
 	if (!word)
 		word = ring_take(pool, slots, state->long_fill_first, long_slots - 1,
 				 &state->long_fill_head, slot_bytes);
-	if (!word) {
-		if (long_slots < LONG_ENOUGH || bpf_ktime_get_coarse_ns() < to->behind_until)
-			return -1;
-		fall_behind(to);
-		count->rx_drop_slots += frames;
-		return 0;
-	}
+	if (!word)
+		return -1;
 	__u32 slot = word >> EUROPA_WORD_SLOT_SHIFT & (long_slots - 1);
 	__u32 element = state->long_first + slot * (EUROPA_LONG_SLOT_BYTES / slot_bytes);
 	__u8 *memory = bpf_map_lookup_elem(pool, &element);
 	if (!memory)
 		return -1;
-	/* A slice over its rate gets the segments that fit. */
-	__u32 wire = length + (frames - 1) * headers;
-	if (to->meter && (wire > METER_MOST || !within_rate(to->meter, wire)))
-		goto give_back;
 	if (load_long(ctx, pool, memory, element, length, slot_bytes))
 		goto give_back;
 	struct europa_metadata *metadata = (void *)memory;
@@ -148,7 +131,7 @@ static __always_inline int deliver_long_into(context *ctx, void *pool, __u32 poo
 	       (__u64)to->local << EUROPA_WORD_INTERFACE_SHIFT;
 	publish(place, word);
 	count->rx_packets += frames;
-	count->rx_bytes += wire;
+	count->rx_bytes += length + (frames - 1) * headers;
 	if (*(volatile __u32 *)asleep) {
 		*(volatile __u32 *)asleep = 0;
 		/* A refused wake-up is retried on the next frame. */
@@ -168,10 +151,10 @@ __noinline int deliver_long(context *ctx, __u32 id)
 {
 	struct europa_interface *to = bpf_map_lookup_elem(&interfaces, &id);
 	struct europa_counters *count = counters_of(id);
-	/* A capture shows frames as on a wire, so it gets no super-packets. A tag beside the bytes is the
-	 * interface's own, which its router does not see, or must be inserted. */
-	if (!ctx || !to || !count || to->taps || to->flags & EUROPA_IF_VXLAN ||
-	    (ctx->vlan_present && !(to->flags & EUROPA_IF_STRIP_VLAN)))
+	/* A capture shows frames as on a wire, and a rate counts them, so neither gets super-packets.
+	 */
+	if (!ctx || !to || !count || to->taps || to->meter ||
+	    to->flags & (EUROPA_IF_STRIP_VLAN | EUROPA_IF_VXLAN) || is_fenced(to))
 		return -1;
 	struct piece piece = {};
 	if (!find_headers(ctx, &piece) || !is_plain_stream(ctx, &piece))

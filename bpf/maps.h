@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The maps, which all programs share: they are pinned by name, so that every loader finds them. */
+/* The maps, shared by all programs: pinned by name, found again by every loader. */
 #ifndef EUROPA_MAPS_H
 #define EUROPA_MAPS_H
 
@@ -12,9 +12,9 @@
 #define BPF_F_INNER_MAP (1U << 12)
 #endif
 
-/* A pool's memory: each slot is an element. All inner maps of a table must have one value size.
- * Their number of elements may differ, but then each look-up is a call. So there are three tables:
- * for small slots, for large slots, and for pools of the usual number of elements. */
+/* A pool's memory, one element a slot. All inner maps of a table must have one value size. Their
+ * number of elements may differ, but then each look-up is a call. So there are three tables: for
+ * small slots, for large slots, and for pools of the usual number of elements. */
 struct usual_pool {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, EUROPA_USUAL_ELEMENTS);
@@ -36,7 +36,7 @@ struct large_pool {
 	__uint(key_size, 4);
 	__uint(value_size, EUROPA_LARGE_SLOT_BYTES);
 };
-/* The rings that sleeping routers poll; their contents have no meaning. */
+/* Rings that a sleeping router polls; their contents have no meaning. */
 struct waker {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
@@ -109,6 +109,16 @@ SHARED_ARRAY(transmit_list, struct europa_transmit, EUROPA_TRANSMIT_LIST *EUROPA
 SHARED_ARRAY(workers, struct europa_worker, EUROPA_MAX_WORKERS);
 SHARED_ARRAY(tap_state, struct europa_tap, EUROPA_MAX_TAPS);
 
+/* The programs cannot write it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_RDONLY_PROG);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, __u32);
+	__type(value, struct europa_fence);
+} fence SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, EUROPA_MAX_INTERFACES_TOTAL * 2);
@@ -117,7 +127,7 @@ struct {
 	__type(value, __u32);
 } exact SEC(".maps");
 
-/* The first of the interfaces that share port and VLAN; the key is port << 16 | vlan. */
+/* First interface of those that share port and VLAN: port << 16 | vlan. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, EUROPA_MAX_INTERFACES_TOTAL);
@@ -179,7 +189,7 @@ struct {
 	__type(value, struct cage_frame);
 } cage_frames SEC(".maps");
 
-/* Zeros, for the bytes that a program adds before a frame. */
+/* Zeros, for the bytes that a program uncovers before a frame. */
 struct cage_zeros {
 	__u8 bytes[EUROPA_CAGE_ROOM];
 };

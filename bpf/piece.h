@@ -96,8 +96,7 @@ static __always_inline long load_piece(context *ctx, const struct piece *piece, 
 	return frame_load(ctx, 12, to + 16, headers - 12);
 }
 
-/* Changes the headers of a copy, at `frame`, to those of its segment. Afterwards the checksum is
- * partial. */
+/* Changes the headers of a copy, at `frame`, to those of its segment. The checksum is partial then. */
 static __always_inline __u32 make_segment(__u8 *frame, const struct piece *piece, __u32 before)
 {
 	__u8 *ip = frame + (piece->network & 63), *l4 = frame + (piece->transport & 127);

@@ -4,7 +4,7 @@
  * of the owner. Precedence, as docs/matches.md tells users:
  *
  *   1. an interface's own (VLAN, destination MAC address)
- *   2. addressed to the port itself: MPLS label, VXLAN VNI, UDP port, TCP port, ICMP, IP prefix
+ *   2. addressed to the port itself: MPLS label, VXLAN VNI, UDP port, IP prefix
  *   3. a whole VLAN
  *   4. the whole port
  *   5. Linux

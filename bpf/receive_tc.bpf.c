@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The receive program for tc, for devices whose senders pass unsegmented packets. */
+/* The receive program for tc, for devices whose senders hand over unsegmented packets. */
 #define EUROPA_TC 1
 #include "receive.h"
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Ring operations of the substrate; crates/pool/src/ring.rs has the same in Rust, with a model
- * check.
+ * Ring operations of the substrate; the Rust twin, model-checked, is
+ * crates/pool/src/ring.rs. Entries lie in the pool, where its router can write:
+ * each is read once and masked. Cursors lie where it cannot.
  *
- * Entries are in the pool, where its router can write: each is read once and masked. Cursors are
- * where the router cannot write. All functions are generic over the slot size, a constant once
- * inlined.
+ * All functions are generic over the slot size, a constant once inlined.
  */
 #ifndef EUROPA_RING_H
 #define EUROPA_RING_H
@@ -24,9 +23,9 @@ static __always_inline int is_left(int *tries)
 	return left > 0;
 }
 
-/* Publishes a word to its reader, after all earlier writes. On x86 any store does this, but the CPU
- * may read the sleep flag before others see the word: the sleeper keeps checking for longer than
- * that takes (crates/pool/src/unseen.rs). On other machines an exchange orders both. */
+/* Publishes a word to its reader, after all earlier writes. On x86 any store does, but the CPU may
+ * read the sleep flag before others see the word: the sleeper keeps checking for longer than that
+ * takes (crates/pool/src/unseen.rs). Elsewhere an exchange orders both. */
 static __always_inline void publish(__u64 *to, __u64 word)
 {
 #if defined(__TARGET_ARCH_x86)
@@ -59,8 +58,7 @@ static __always_inline __u64 *word_at(void *pool, __u32 slots, __u32 word, const
 	return word_among(pool, slots, word, &around, slot_bytes);
 }
 
-/* Whether a place at the tail of a receive ring is free: the place is empty, or another CPU has
- * just moved the tail. */
+/* Whether a place at the tail of a receive ring is free: empty, or another CPU has just moved on. */
 static __always_inline int is_free_place(const __u64 *place, const __u32 *rx_tail, __u32 tail)
 {
 	return place && !(*(volatile __u64 *)place && *(volatile __u32 *)rx_tail == tail);
@@ -77,7 +75,7 @@ static __always_inline int take_place(void *pool, __u32 slots, __u32 *rx_tail, _
 		__u32 now = __sync_val_compare_and_swap(rx_tail, *tail, *tail + 1);
 		if (now == *tail)
 			return 1;
-		/* Another CPU has taken this place since it was seen to be free. */
+		/* Another CPU was here since this place was seen to be free. */
 		*tail = now;
 		*place = word_among(pool, slots, first + (now & mask), around, slot_bytes);
 		if (!is_free_place(*place, rx_tail, now) || !is_left(&tries))
@@ -96,8 +94,7 @@ static __always_inline __u64 ring_take(void *pool, __u32 slots, __u32 first, __u
 			return 0;
 		__u64 word = *(volatile __u64 *)entry;
 		if (!(word & EUROPA_WORD_VALID)) {
-			/* The ring is empty, unless another taker was here between the two
-			 * reads. */
+			/* Empty, unless another taker was here between the two looks. */
 			if (*(volatile __u32 *)head == cursor)
 				return 0;
 			continue;
@@ -125,10 +122,10 @@ static __always_inline __u64 free_word(__u32 slot)
 	return EUROPA_WORD_VALID | (__u64)slot << EUROPA_WORD_SLOT_SHIFT;
 }
 
-/* Frames up to this length are copied by words. A helper call and the kernel's memcpy take 50 ns
- * even for a short frame; this takes about 10 ns for a frame of 64 bytes. */
+/* Frames up to this length are copied by words: a helper call and the kernel's memcpy
+ * take 50 ns however short a frame is, this takes about 10 for one of 64 bytes. */
 #define SHORT_FRAME 128
-/* Most of these frames have this length, or a few bytes more. */
+/* Most of them have this length, or a few bytes more. */
 #define SHORTEST_FRAME 60
 
 /* Copies `length` (8 to SHORT_FRAME) bytes out of a slot into the frame; 0 if the frame has that

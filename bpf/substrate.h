@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Structs that the eBPF programs, the switch and the node share, in maps that no router can map.
- *
- * The build of the crate europa-substrate generates the same structs in Rust from this header.
+ * Structs shared by the eBPF programs, the switch and the node, in maps that no router can map. The
+ * Rust twin is made from this header when the crate europa-substrate is built.
  */
 #ifndef EUROPA_SUBSTRATE_H
 #define EUROPA_SUBSTRATE_H
@@ -26,8 +25,6 @@
 #define EUROPA_HINTS 8192
 /* No interface: ends a chain, or marks a frame without a match. */
 #define EUROPA_NONE 0xffffffffu
-/* In struct caged.target: the user part of the router. */
-#define EUROPA_TO_USER 0xfffffffeu
 
 /* struct port.flags */
 #define EUROPA_PORT_LOCAL_SENDER 1 /* veth, tap: checksums may be partial */
@@ -36,8 +33,6 @@
 #define EUROPA_PORT_HAS_UDP 8
 #define EUROPA_PORT_HAS_PREFIX 16
 #define EUROPA_PORT_HAS_ALL 32
-#define EUROPA_PORT_HAS_TCP 64
-#define EUROPA_PORT_HAS_ICMP 128
 
 /* A port. Table `ports`, found by namespace and device index. */
 struct europa_port {
@@ -67,7 +62,7 @@ struct europa_port {
 #define EUROPA_IF_BY_MAC 128     /* (port, VLAN, MAC address) stand in `exact`, and are here */
 #define EUROPA_IF_CAGED 256      /* its router's program stands in `cages` */
 #define EUROPA_IF_WIRE 512       /* one end of a link of a kernel router: frames there count links */
-#define EUROPA_IF_NO_LINUX 1024  /* its kernel router has no slow path for what the program passes */
+#define EUROPA_IF_FENCED 1024    /* carries frames until the deadline in `fence` only */
 
 /* In struct interface.pool: this pool uses the second of the two cursors. Successive pools of an
  * interface alternate, as receive programs may still use the former pool. */
@@ -90,26 +85,20 @@ struct europa_interface {
 	uint32_t meter;     /* polices what comes in by its port; 0: nobody does */
 	uint32_t relay;     /* that of the interface, plus 1, by which frames come to its router's process that
 			     * the XDP program sends by this one; 0: they leave at once */
-	uint32_t user;      /* the same interface of the router's user part, plus 1; 0: there is none */
-	uint32_t time_cost; /* of a nanosecond of the XDP program, in 1024ths of one that its share of a CPU
-			     * takes to grant it; 0: its time has no limit */
+	uint32_t reserved[2];
 	/* receive programs, compare-and-swap */
 	uint32_t rx_tail[2] __attribute__((aligned(64)));
-	/* written by receive programs, without locks: when the backlog became longer than usual (0:
-	 * it is not), and until when the router counts as behind */
+	/* written by receive programs, without locks: when the backlog became larger than usual (0: it is
+	 * not), and until when the router counts as behind */
 	uint64_t burst_began __attribute__((aligned(8)));
 	uint64_t behind_until;
 	/* the switch */
 	uint32_t tx_head[2] __attribute__((aligned(64)));
-	/* receive programs, without locks: until when the granted time of its XDP program is used up, and
-	 * whether the program gets no frames before that */
-	uint64_t time_until;
-	uint32_t time_over;
-	uint32_t reserved_to_end[11];
+	uint32_t reserved_to_end[14];
 };
 
-/* The interface that may own frames to a MAC address; the interface's row decides. The last write
- * wins. Table `hints`, by europa_hint_place(). */
+/* The interface that may own frames to a MAC address; the interface's row decides. The latest
+ * writer wins. Table `hints`, by europa_hint_place(). */
 struct europa_hint {
 	uint32_t interface;
 	uint32_t reserved;
@@ -121,7 +110,7 @@ static inline uint32_t europa_hint_place(uint64_t address, uint32_t port)
 	return ((address ^ port) * 0x9e3779b97f4a7c15ull >> 32) % EUROPA_HINTS;
 }
 
-/* A slice's highest received rate from a port: a token bucket, stored as the time until which its
+/* A slice's highest received rate from a port: a token bucket, kept as the time until which its
  * rate is used up, in 64ths of a nanosecond. Table `meters`, from 1 on. */
 struct europa_meter {
 	/* written by the node */
@@ -130,6 +119,12 @@ struct europa_meter {
 	/* receive programs, compare-and-swap */
 	uint64_t used_until __attribute__((aligned(64)));
 	uint64_t reserved_to_end[7];
+};
+
+/* Until when fenced interfaces carry frames: nanoseconds of CLOCK_BOOTTIME. Only the node writes it:
+ * the programs and the switch have it for reading. Table `fence`, one entry. */
+struct europa_fence {
+	uint64_t deadline_ns;
 };
 
 /* Headers that go before each frame of an interface. Table `encap`, by interface. */
@@ -145,7 +140,7 @@ struct europa_encap {
 #define EUROPA_POOL_LARGE 1 /* large slots */
 #define EUROPA_POOL_USUAL 2 /* small slots, and EUROPA_USUAL_ELEMENTS with all the rest */
 /* Usual pools have 8,192 slots and 8 interfaces. */
-#define EUROPA_USUAL_ELEMENTS 12930
+#define EUROPA_USUAL_ELEMENTS 10881
 
 /* A pool's geometry and cursors. Table `pool_state`, by pool. */
 struct europa_pool_state {
@@ -184,8 +179,8 @@ struct europa_pool_state {
 	uint64_t reserved_to_end[4];
 };
 
-/* Counters of an interface on one CPU; the row after the last CPU belongs to the switch. Table
- * `counters`, by interface * rows + row. */
+/* Counters of an interface on one CPU; the row behind the last CPU is the
+ * switch's. Table `counters`, by interface * rows + row. */
 struct europa_counters {
 	uint64_t rx_packets;
 	uint64_t rx_bytes;
@@ -215,19 +210,15 @@ struct europa_counters {
 	uint64_t tx_elsewhere;     /* of these, sent by a rule to another interface or back to the router */
 	uint64_t tx_drop_line;     /* its link loses some, or is full */
 	uint64_t tx_drop_switch;   /* held by a switch that has ended */
-	uint64_t rx_drop_passed;   /* the router's XDP program passes it, and there is no slow path */
-	uint64_t rx_drop_time;     /* the router's XDP program has used up its share of a CPU */
+	uint64_t rx_drop_fenced;   /* its node has no lease: see bpf/fence.h */
+	uint64_t tx_drop_fenced;
 	uint64_t reserved_to_end[2];
 };
 
-/* The maximum number of links between kernel routers that a frame may cross in a row. */
+/* Most links that a frame may cross from kernel router to kernel router in a row. */
 #define EUROPA_CAGE_HOPS 4
 /* Devices that the XDP program of a router can name: 1 to this number minus one. */
 #define EUROPA_CAGE_DEVICES 64
-/* Nanoseconds by which a program may exceed its share of a CPU before it gets no frames. */
-#define EUROPA_CAGE_TIME_BURST_NS 20000000
-/* Longest time of a program for one frame. */
-#define EUROPA_CAGE_LONGEST_NS 10000000
 /* Bytes that a frame may grow by at once. */
 #define EUROPA_CAGE_ROOM 256
 
@@ -245,8 +236,7 @@ struct europa_caged {
 	uint32_t hops; /* links between kernel routers that the frame has crossed */
 	uint32_t taps; /* captures that want the frames of the interface, a bit each; mostly 0 */
 	uint32_t number; /* of the captured frame, among those of this CPU */
-	uint32_t sampled; /* interface whose program's time is measured */
-	uint64_t began; /* when the program began, for one of 64 frames; else 0. The judge clears it. */
+	uint32_t reserved;
 };
 
 /* Frames that one CPU has received for routers. Table `receivers`, by CPU. */
@@ -291,8 +281,7 @@ struct europa_tap {
 	struct europa_tap_side sent;     /* from them */
 };
 
-/* A frame in a capture's ring; its bytes follow. crates/substrate/src/tap.rs has the same in
- * Rust. */
+/* A frame in a capture's ring; its bytes follow. The Rust twin is crates/substrate/src/tap.rs. */
 #define EUROPA_TAP_IN 1  /* to the router */
 #define EUROPA_TAP_OUT 2 /* from it */
 struct europa_record {
@@ -319,8 +308,6 @@ struct europa_record {
 #define EUROPA_MATCH_UDP 3
 #define EUROPA_MATCH_VXLAN 4
 #define EUROPA_MATCH_MPLS 5
-#define EUROPA_MATCH_TCP 6
-#define EUROPA_MATCH_ICMP 7
 struct europa_exact {
 	uint16_t port;
 	uint16_t vlan; /* 0: untagged */
@@ -347,11 +334,12 @@ _Static_assert(sizeof(struct europa_port) == 128, "port");
 _Static_assert(sizeof(struct europa_interface) == 192, "interface");
 _Static_assert(sizeof(struct europa_hint) == 8, "hint");
 _Static_assert(sizeof(struct europa_meter) == 128, "meter");
+_Static_assert(sizeof(struct europa_fence) == 8, "fence");
 _Static_assert(sizeof(struct europa_encap) == 80, "encap");
 _Static_assert(sizeof(struct europa_pool_state) == 256, "pool state");
 _Static_assert(sizeof(struct europa_counters) == 256, "counters");
 _Static_assert(sizeof(struct europa_receiver) == 64, "receiver");
-_Static_assert(sizeof(struct europa_caged) == 48, "caged");
+_Static_assert(sizeof(struct europa_caged) == 40, "caged");
 _Static_assert(sizeof(struct europa_transmit) == 16, "transmit");
 _Static_assert(sizeof(struct europa_worker) == 128, "worker");
 _Static_assert(sizeof(struct europa_tap) == 192, "tap");

@@ -10,7 +10,7 @@
 #include "context.h"
 #include "maps.h"
 
-/* Number of a drop counter, as in records. */
+/* Number of a drop counter, as records carry it. */
 #define CAUSE(counter) ((__u32)(__builtin_offsetof(struct europa_counters, counter) / 8))
 
 /* The router does not see the VLAN tag. */
@@ -31,11 +31,11 @@ struct tapped {
 	__u8 way;
 };
 
-/* Whether this tap's rate has room for a record. CPUs at the same time may let a few more pass. */
+/* Whether this tap's rate has room for a record. Racing CPUs may let a few more through. */
 static __always_inline int tap_allows(struct europa_tap_side *side, __u64 rate, __u64 now)
 {
 	__u64 since = now - side->refilled_ns;
-	/* Another CPU may have refilled the bucket since this one read the clock. */
+	/* Another CPU may have refilled since this one looked at the clock. */
 	if ((__s64)since > 1000000) {
 		__u64 most = rate / 8 + 1024;
 		__u64 fresh = since > 1000000000 ? rate : (since / 1000) * rate / 1000000;

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The transmit program.
- *
- * A switch worker runs it in live-frame mode, once for each descriptor of its transmit list. It
- * copies the frame from its router's pool, checks the copy, which only this program can write, and
- * sends it.
+ * The transmit program: run by a switch worker in live-frame mode, once for each descriptor of its
+ * transmit list. Copies the frame out of its router's pool, checks the copy, which only this
+ * program can write, and sends it.
  */
 #include "egress.h"
+#include "fence.h"
 #include "ring.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* The worker that runs this instance. */
+/* Which worker runs this instance. */
 const volatile __u32 worker = 0;
 
-/* Sets the length of a recycled frame, which still has its former contents. */
+/* Sets the length of a recycled frame: it has its former contents. */
 static __always_inline int set_length(struct xdp_md *ctx, __u32 length)
 {
 	/* The frame is contiguous. */
@@ -133,8 +132,12 @@ SEC("xdp") int europa_transmit(struct xdp_md *ctx)
 	else
 		cause = take(ctx, id, from, state, pool_id, word, &small_pools, count,
 			     EUROPA_SMALL_SLOT_BYTES);
-	/* Without a copy the frame has its former contents, possibly those of another router. */
+	/* Without a copy the frame has its former contents, possibly of another router. */
 	__u32 copied = !cause;
+	if (!cause && is_fenced(from)) {
+		count->tx_drop_fenced++;
+		cause = CAUSE(tx_drop_fenced);
+	}
 	if (!cause)
 		cause = refusal(ctx, id, from, count);
 	if (from->taps) {

@@ -64,7 +64,7 @@ int route(struct xdp_md *context)
 
 	if (data + UDP > end)
 		return XDP_ABORTED;
-	/* Linux processes packets with options, and packets whose TTL ends here. */
+	/* Linux processes packets with options and packets whose TTL ends here. */
 	if (*(__u16 *)(data + ETHERNET_TYPE) != bpf_htons(0x0800) || data[IPV4] != 0x45 ||
 	    data[IPV4_TTL] <= 1)
 		return XDP_PASS;

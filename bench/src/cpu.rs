@@ -29,7 +29,7 @@ struct Core {
 /// Busy time of each core between two samples.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Busy {
-    /// Elapsed time.
+    /// Time that the hypervisor took away, over all cores.
     pub(crate) elapsed: Duration,
     /// Per core, busy nanoseconds.
     pub(crate) cores_ns: Vec<f64>,

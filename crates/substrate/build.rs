@@ -23,7 +23,7 @@ fn main() {
         .obj(out.join("cage.o"))
         .build()
         .unwrap_or_else(|error| panic!("compiling bpf/cage.bpf.c: {error:#}"));
-    for program in ["receive", "receive_tc", "transmit", "drained", "keep", "binds"] {
+    for program in ["receive", "receive_tc", "transmit", "drained", "keep"] {
         SkeletonBuilder::new()
             .source(sources.join(format!("{program}.bpf.c")))
             .clang_args(["-mcpu=v3", "-Wall", "-Werror", target, &headers])

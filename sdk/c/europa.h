@@ -38,10 +38,10 @@
 
 #include "europa_pool.h"
 
-/* The number of times that an idle program checks its rings before it sleeps. */
+/* Number of times that an idle program checks its rings before it sleeps. */
 #define EUROPA_LOOKS 64
 
-/* The maximum number of packets of an interface in a turn; then the next interface has its turn. */
+/* Most packets of an interface in a turn; then the next interface has its turn. */
 #define EUROPA_BATCH 64
 
 /* A packet in the pool. The program may change its bytes, and also `data` and `length`, as long as
@@ -51,12 +51,8 @@ struct europa_packet {
 	uint32_t length;
 	uint32_t slot;
 	uint32_t queue; /* of the slice, up to EUROPA_WORD_QUEUE_MAX; 0: the interface's own */
-	/* The result of EUROPA_RESULT_BYTES from a rule of the slice for a key; NULL: no result. */
+	/* The result of EUROPA_RESULT_BYTES that a rule of the slice gave for a key; NULL: none. */
 	const uint8_t *result;
-	/* In the user part of a kernel router: the XDP program's metadata (`data_meta` to `data`), and its
-	 * number of bytes; NULL and 0 without any. It is valid until bytes are written before the packet. */
-	const uint8_t *metadata;
-	uint32_t metadata_length;
 	int keyed; /* see europa_key() */
 };
 
@@ -143,8 +139,7 @@ static inline int europa_open(struct europa *pool)
 		return -1;
 	europa_number("EUROPA_BUSY", &busy);
 	slots = (size_t)pool->slots * pool->slot_bytes;
-	/* The header contains the size of the pool. The interface rows fit into the same two
-	 * pages. */
+	/* The header has the size of the rest. The interface rows fit into the same two pages. */
 	memory = mmap(NULL, slots + 2 * page, PROT_READ, MAP_SHARED, (int)fd, 0);
 	if (memory == MAP_FAILED)
 		return -1;
@@ -199,7 +194,7 @@ static inline int europa_interface(const struct europa *pool, const char *name)
 }
 
 /* Tells the switch which packets were sent. europa_receive() and europa_wait() do this when they
- * end a turn; only a program that sends many packets between these calls needs europa_flush(). */
+ * end a turn; only a program that sends much between these calls needs europa_flush(). */
 static inline void europa_flush(struct europa *pool)
 {
 	if (!pool->sent)
@@ -241,17 +236,6 @@ static inline int europa_receive(struct europa *pool, uint32_t interface,
 	if (word >> EUROPA_WORD_FLAGS_SHIFT & EUROPA_WORD_RESULT)
 		packet->result = pool->memory + (size_t)packet->slot * pool->slot_bytes +
 				 offsetof(struct europa_metadata, result);
-	packet->metadata = NULL;
-	packet->metadata_length = 0;
-	if (word >> EUROPA_WORD_FLAGS_SHIFT & EUROPA_WORD_FRONT) {
-		const struct europa_metadata *slot =
-			(const void *)(pool->memory + (size_t)packet->slot * pool->slot_bytes);
-
-		if (slot->front <= offset - sizeof(*slot)) {
-			packet->metadata = packet->data - slot->front;
-			packet->metadata_length = slot->front;
-		}
-	}
 	pool->received = 1;
 	pool->idle = 0;
 	return 1;
@@ -305,8 +289,8 @@ static inline void europa_drop(struct europa *pool, const struct europa_packet *
 	ring->at++;
 }
 
-/* Takes up to `most` packets of an interface, but at most EUROPA_BATCH. Returns their number, and
- * ends the turn of the interface. */
+/* Takes up to `most` packets of an interface, EUROPA_BATCH at most, and returns their number. The turn
+ * of the interface ends with it. */
 static inline uint32_t europa_receive_batch(struct europa *pool, uint32_t interface,
 					    struct europa_packet *packets, uint32_t most)
 {
@@ -353,8 +337,8 @@ static inline int europa_has_input(const struct europa *pool)
 	return 0;
 }
 
-/* Whether an interface has a packet. Repeats the check until every packet published before the call
- * is visible. */
+/* Whether an interface has a packet. Checks until every packet published before the call must be
+ * visible. */
 static inline int europa_look_on(const struct europa *pool)
 {
 	struct timespec begun, now;
@@ -371,9 +355,9 @@ static inline int europa_look_on(const struct europa *pool)
 	return 0;
 }
 
-/* Tells the switch which packets were sent, and sleeps if the program has had no packets for a
- * while. Call it when all interfaces have had their turn. It returns at once if a packet was
- * received since the last call. */
+/* Tells the switch which packets were sent, and sleeps if the program has been idle for a while.
+ * Call it when all interfaces have had their turn. It returns at once if a packet was received
+ * since the last call. */
 static inline void europa_wait(struct europa *pool)
 {
 	_Atomic uint32_t *asleep = (_Atomic uint32_t *)&pool->header->asleep;

@@ -54,8 +54,8 @@ static inline void europa_swap_macs(uint8_t *frame)
 	memcpy(frame + 6, mac, 6);
 }
 
-/* Returns the type of the payload, and in `at` the payload's offset, after a VLAN tag. Returns 0 if
- * the frame is too short. */
+/* Returns the type of the payload, and in `at` its offset, behind a VLAN tag. Returns 0 if the
+ * frame is too short. */
 static inline uint16_t europa_type(const uint8_t *frame, uint32_t length, uint32_t *at)
 {
 	uint16_t type;
@@ -153,8 +153,8 @@ static inline uint16_t europa_checksum_update(uint16_t check, uint16_t before, u
 	return europa_checksum_end((uint64_t)(uint16_t)~check + (uint16_t)~before + after);
 }
 
-/* Sets the code point (RFC 2474, six bits) of an IPv4 or IPv6 packet, keeps the two bits of ECN,
- * and updates the checksum of IPv4. Returns 0 if the frame has no IP packet. */
+/* Sets the code point (RFC 2474, six bits) of an IP packet of either family, keeps the two bits of
+ * ECN, and updates the checksum of IPv4. Returns 0 if the frame has no IP packet. */
 static inline int europa_set_dscp(uint8_t *frame, uint32_t length, uint8_t dscp)
 {
 	uint8_t *ip = europa_ipv4(frame, length);

@@ -44,7 +44,6 @@ typedef __s64 int64_t;
 #define EUROPA_WORD_RETURN 2u /* transmit: slot back by the done ring */
 #define EUROPA_WORD_KEY 1u /* transmit: look the metadata's key up */
 #define EUROPA_WORD_RESULT 4u /* receive: the metadata has a result */
-#define EUROPA_WORD_FRONT 8u /* receive: an XDP program's metadata is before the frame */
 #define EUROPA_WORD_QUEUE_LOW_SHIFT 46u /* transmit: queue's number, 8 bits */
 #define EUROPA_WORD_QUEUE_HIGH_SHIFT 56u /* transmit: the other 7 bits */
 #define EUROPA_WORD_QUEUE_MAX 32767u
@@ -88,8 +87,7 @@ struct europa_metadata {
 	uint8_t result[EUROPA_RESULT_BYTES]; /* switch to router, with WORD_RESULT */
 	uint16_t segment; /* of a super-packet: bytes of payload of its segments */
 	uint16_t excess;  /* of a super-packet: bytes more than its longest segment has */
-	uint16_t front;   /* of an XDP program's metadata before the frame, with WORD_FRONT: bytes */
-	uint8_t reserved[2];
+	uint8_t reserved[4];
 };
 
 _Static_assert(sizeof(struct europa_metadata) == EUROPA_SLOT_METADATA_BYTES, "metadata");
@@ -97,7 +95,6 @@ _Static_assert(sizeof(struct europa_pool_header) == 512, "pool header");
 _Static_assert(__builtin_offsetof(struct europa_pool_header, asleep) == 64, "sleep flag");
 _Static_assert(__builtin_offsetof(struct europa_pool_header, takes_long) == 68, "super-packets");
 _Static_assert(__builtin_offsetof(struct europa_metadata, segment) == 56, "segment");
-_Static_assert(__builtin_offsetof(struct europa_metadata, front) == 60, "front");
 _Static_assert(sizeof(struct europa_interface_row) == 64, "interface row");
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A data plane that marks: frames of each of two interfaces leave by the other one. IP packets to
- * the address in the command line get the code point EF (46), which requests networks to forward
- * them first. `europa sdk new c NAME` makes a similar program in another folder. */
+/* A data plane that marks: frames of each of two interfaces leave by the other one. IP packets to the
+ * address of the command line get the code point EF (46), which asks networks to forward them first.
+ * `europa sdk new c NAME` makes a program like it elsewhere. */
 #include <arpa/inet.h>
 #include <stdio.h>
 

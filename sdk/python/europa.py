@@ -30,7 +30,7 @@ VALID = 1 << 63
 PAGE = 4096
 HEADER, ROW = 512, 64
 ASLEEP = 64
-KEY, RESULT, FRONT = slice(0, 40), slice(40, 56), 60
+KEY, RESULT = slice(0, 40), slice(40, 56)
 LOOKS = 64
 BATCH = 64  # Most packets of an interface in a turn.
 
@@ -59,10 +59,8 @@ class Ring:
 class Packet:
     """A packet in the pool: its bytes are changed where they are."""
 
-    def __init__(self, slot, start, view, metadata, answered, front=b""):
+    def __init__(self, slot, start, view, metadata, answered):
         self.slot, self.start, self.view = slot, start, view
-        # In the user part of a kernel router: the XDP program's metadata.
-        self.front = front
         self.metadata, self.keyed = metadata, False
         # The result of a slice's rule for a key: 16 bytes, or None.
         self.result = bytes(metadata[RESULT]) if answered else None
@@ -136,11 +134,7 @@ class Pool:
             start = first + ((word >> 16) & 1023)
             metadata = self.bytes[first : first + 64]
             view = self.bytes[start : start + (word & 65535)]
-            front = b""
-            if word >> 57 & 1:
-                (length,) = struct.unpack_from("=H", metadata, FRONT)
-                front = bytes(self.bytes[max(start - length, first) : start])
-            yield Packet(slot, start, view, metadata, word >> 56 & 1, front)
+            yield Packet(slot, start, view, metadata, word >> 56 & 1)
         self.flush()
 
     def send(self, interface, packet):
@@ -189,8 +183,8 @@ class Pool:
             return
         self.asleep[0] = 1
         if not any(ring.peek() & VALID for ring in self.rx):
-            # Even on x86 a CPU may do a later load before a store, and Python has no barrier. So a
-            # wake-up may be missed: no sleep is longer than this.
+            # A store and a later load may change places even on x86, and Python has no barrier: no
+            # sleep is longer than this.
             if any(fd == self.wake for fd, _ in self.poll.poll(50)):
                 os.read(self.wake, PAGE)
             self.read[0] = struct.unpack_from("=Q", self.written)[0]

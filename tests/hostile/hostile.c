@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The replacement of a router's program, inside its process: tests/src/hijack.rs compiles this,
- * writes it over the router's code and jumps to `start`. It has the router's descriptors and
- * nothing else: no library, and no writable memory except the stack and the memory that is already
- * mapped. So it has no tables of pointers and no globals. */
+/*
+ * The replacement of a router's program, inside its process: see tests/src/hijack.rs, which
+ * compiles this, writes it over the router's code and jumps to `start`.
+ *
+ * It has what the router had and nothing else: no library, no writable memory but the
+ * stack and what it finds mapped. So: no tables of pointers, no globals.
+ */
 #include "../../sdk/c/europa_pool.h"
 
 typedef uint8_t u8;
@@ -11,7 +14,7 @@ typedef uint32_t u32;
 typedef uint64_t u64;
 typedef int64_t i64;
 
-/* The attacks; tests/src/hijack.rs has the same names in the same order. */
+/* Its attacks; the same names, in the same order, in tests/src/hijack.rs. */
 enum attack {
 	FORGE,    /* well-formed descriptors of random slots, lengths, offsets, interfaces */
 	TWICE,    /* one slot in every ring, many times */
@@ -54,7 +57,7 @@ struct orders {
 };
 _Static_assert(sizeof(struct orders) == 536, "as in tests/src/hijack.rs");
 
-/* The compiler itself inserts calls of these functions. */
+/* The compiler calls these of its own accord. */
 __attribute__((used)) void *memset(void *to, int value, unsigned long bytes)
 {
 	for (u8 *at = to; bytes; bytes--)
@@ -172,7 +175,7 @@ static u32 frame(struct state *s, u32 slot, u32 side)
 	}
 	f[12] = 8, f[13] = 0, f[14] = 0x45, f[15] = 0;
 	f[16] = (length - 14) >> 8, f[17] = (length - 14), f[18] = f[19] = f[20] = f[21] = 0;
-	/* The checksum is wrong: hosts drop the frame early, which costs them little. */
+	/* The checksum is not right: hosts drop it early, which is cheap for them. */
 	f[22] = 64, f[23] = 17, f[24] = f[25] = 0;
 	f[26] = s->o->own_net[0], f[27] = s->o->own_net[1], f[28] = 9, f[29] = 9;
 	f[30] = s->o->own_net[0], f[31] = s->o->own_net[1], f[32] = side + 1, f[33] = 2;
@@ -239,7 +242,7 @@ static void forbidden(struct state *s)
 
 static void toctou(struct state *s)
 {
-	/* Puts many frames into the ring, so that the switch handles them while they change. */
+	/* Many in the ring, so that the switch is busy with them while they change. */
 	for (u32 i = 0; i < 128; i++)
 		submit(s, i, i & 1, frame(s, i, i & 1));
 	ring_bells();
@@ -271,7 +274,7 @@ static void garbage(struct state *s)
 		end = s->words;
 	for (u64 i = start; i < end; i++)
 		words[i] = any(s);
-	/* Rings the bell more often than at random. */
+	/* Rings more often than chance would have it. */
 	volatile u64 *control = control_words(s);
 	for (u64 i = 0; control + i < words + s->words; i++)
 		control[i] = any(s);
@@ -311,7 +314,7 @@ static void descriptors(struct state *s)
 	for (u32 fd = 0; fd < 16; fd++) {
 		if (fd == s->o->control)
 			continue;
-		/* Makes the descriptor blocking, for every process that shares the open file ... */
+		/* Blocking, for every process that shares the open file ... */
 		call(NR_fcntl, fd, 4, 0, 0, 0, 0);
 		if (any(s) & 1) {
 			int off = 0;
@@ -383,7 +386,7 @@ static void memory(struct state *s)
 		if (!call(NR_mprotect, s->o->read_only[i], s->o->read_only_bytes[i], 3, 0, 0, 0))
 			breach(s, MEMORY, i);
 	}
-	/* Writes to any descriptor, and to any page except those of the pool and the waker. */
+	/* Any descriptor, any page but the pool's and the waker's own, written. */
 	for (u32 fd = 4; fd < 12; fd++)
 		for (u64 page = 1; page < 4; page++) {
 			i64 at = call(NR_mmap, 0, 4096, 3, 1 /* SHARED */, fd, page * 4096);
@@ -438,7 +441,7 @@ __attribute__((section(".start"), noreturn, used)) void start(struct orders *ord
 	s.o = orders;
 	s.random = 0x9e3779b97f4a7c15ull ^ (u64)orders;
 	s.turn = 0;
-	/* The header is after the slots, whatever their number; its contents are still correct. */
+	/* Behind the slots, however many there are; its contents are right still. */
 	volatile struct europa_pool_header *h = 0;
 	for (u64 at = 0; at + sizeof(*h) < orders->pool_bytes; at += EUROPA_SMALL_SLOT_BYTES) {
 		h = (void *)(orders->pool + at);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hostile data plane, built with the SDK as any tenant could: tests/tests/hostile_program.rs
- * starts it as a router's `program:`, with the name of its attack. The sandbox gives it the same as
- * every user's program: a C library, files to read, threads, and the pool. It prints "begun" when
- * it has begun, "made N" after N attempts without success, and "BREACH" with the name of an attempt
- * that succeeded. */
+/*
+ * A hostile data plane, built against the SDK as any tenant could: tests/tests/hostile_program.rs
+ * starts it as a router's `program:`, with the name of its attack. It has what the sandbox lets a
+ * program of the user's have: a C library, files to read, threads, and the pool.
+ *
+ * It says "begun" once it has begun, "made N" after that many attempts that came to nothing, and
+ * "BREACH" with what succeeded that must not.
+ */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -36,7 +39,7 @@ static void breach(const char *what)
 	printf("BREACH %s\n", what);
 }
 
-/* The word after a ring, counted from the start of the pool. */
+/* The word behind a ring, counted from the start of the pool. */
 static uint64_t behind(const struct europa_ring *ring)
 {
 	return (uint64_t)(ring->words - (_Atomic uint64_t *)pool.memory) + ring->mask + 1;
@@ -48,15 +51,14 @@ static void ring(void)
 	(void)!write(pool.doorbell, "", 1);
 }
 
-/* Writes anything anywhere in the pool: slots, rings, header, interface rows; also into the waker's
- * page. */
+/* Anything anywhere in the pool: slots, rings, header, interface rows; and the waker's page. */
 static void scribble(uint64_t *seed)
 {
 	_Atomic uint64_t *memory = (_Atomic uint64_t *)pool.memory;
 	uint64_t slots = (uint64_t)pool.slots * pool.slot_bytes / 8;
 
 	for (int i = 0; i < 4096; i++) {
-		/* Rings and header are a small part of the pool: half of the writes go there. */
+		/* Rings and header are a small part of it: half of the time there. */
 		uint64_t at = i & 1 ? slots + next(seed) % (words - slots) : next(seed) % words;
 
 		atomic_store_explicit(&memory[at], next(seed), memory_order_relaxed);
@@ -117,7 +119,7 @@ static void *spin(void *seed)
 	return NULL;
 }
 
-/* Starts as many threads as possible, all of them busy. */
+/* As many threads as there may be, all of them busy. */
 static void threads(uint64_t *seed)
 {
 	pthread_t thread;
@@ -156,7 +158,7 @@ static void refused(void)
 		breach("a file removed");
 }
 
-/* Uses every descriptor for purposes for which it is not meant, then closes it. */
+/* Every descriptor used for what it is not meant for, then closed. */
 static void descriptors(uint64_t *seed)
 {
 	uint64_t noise[512];
@@ -174,7 +176,7 @@ static void descriptors(uint64_t *seed)
 				noise[i] = next(seed);
 			ioctl(fd, FIONBIO, &off);
 			fcntl(fd, F_SETFL, (int)(next(seed) & (O_NONBLOCK | O_APPEND)));
-			/* If one of these were a control socket, the node would read this. */
+			/* A control socket among them would have the node read this. */
 			sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 			if (fd > 2)
 				ftruncate(fd, 0);
@@ -197,7 +199,7 @@ static void descriptors(uint64_t *seed)
 	}
 }
 
-/* Makes system calls that end the calling process. Returns only if one of them returned. */
+/* System calls that end the calling process. Returns only if one was answered. */
 static void forbidden(const char *which)
 {
 	long number = strtol(which, NULL, 10);
@@ -265,7 +267,7 @@ int main(int count, char **arguments)
 		if (!strcmp(what, "log"))
 			for (int i = 0; i < 1000; i++)
 				printf("%0999d\n", 0);
-		/* Prints after 1, 2, 4 and so on attempts, so that the log stays short. */
+		/* 1, 2, 4 and so on, so that the log stays short. */
 		made++;
 		if (!(made & (made - 1)))
 			printf("made %llu\n", (unsigned long long)made);

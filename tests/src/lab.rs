@@ -142,7 +142,7 @@ fn remove(name: &str) {
     let limit = Instant::now() + Duration::from_secs(2);
     while Instant::now() < limit {
         let Ok(output) = run(&["ip", "netns", "pids", name]) else { break };
-        // If a thread of this test is in the namespace, the list contains the test's own process.
+        // If a thread of this test is inside, the list has the test's own process.
         let own = i32::try_from(std::process::id()).unwrap_or(0);
         let pids: Vec<i32> =
             output.stdout.lines().filter_map(|pid| pid.trim().parse().ok()).collect();

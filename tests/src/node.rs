@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -16,12 +16,9 @@ use crate::namespace::Namespace;
 use crate::skip::{europa, patience};
 
 /// No turn of the node's loop takes more CPU time than this, in microseconds. The node counts turns
-/// over its goal of 5 ms. This bound is higher, because tests run hardly optimised programs beside
-/// others: the longest turns, which make routers with queues or load XDP programs, take 20 to 30 ms.
-const LONGEST_TURN_US: u64 = 100_000;
-
-/// Longest time for which a node may be busy after a test's traffic.
-const LONGEST_UNREST: Duration = Duration::from_secs(30);
+/// over its goal of 5 ms. This bound is higher, because tests run hardly optimised programs on slow
+/// machines.
+const LONGEST_TURN_US: u64 = 150_000;
 
 static NODES: AtomicU32 = AtomicU32::new(0);
 
@@ -94,7 +91,7 @@ impl Node {
         self
     }
 
-    /// Runs `europa` for this node; the command may fail.
+    /// Runs `europa` for this node, and ignores its result.
     #[allow(clippy::missing_panics_doc, reason = "stands at the type")]
     pub fn attempt(&self, arguments: &[&str]) -> Output {
         self.start(arguments).wait(Duration::from_secs(90) * patience()).expect("europa ends")
@@ -224,8 +221,8 @@ impl Node {
             entry.file_name().to_str()?.strip_suffix(".json")?.rsplit('.').next()?.parse().ok()
         };
         found.extend(records.filter_map(of_record).filter(|pid| !line(*pid).is_empty()));
-        // A child usually has a higher number than its parent, but numbers wrap: repeat until no
-        // new child is found.
+        // A child mostly has a higher number than its parent, but numbers wrap: repeat until none
+        // is new.
         loop {
             let new = |pid: &&u32| {
                 !found.contains(pid) && parent(**pid).is_some_and(|parent| found.contains(&parent))
@@ -254,25 +251,11 @@ impl Node {
     }
 
     /// Equations of counters that do not hold although the node is at rest: packets were lost
-    /// without a cause. The node is at rest when two readings have the same numbers: a queue may
-    /// still send packets when the test's traffic has ended.
+    /// without a cause. Empty if no node answers.
     fn unbalanced(&self) -> Vec<String> {
-        let mut wrong = Vec::new();
         if !self.ledgers_checked.load(Ordering::Relaxed) {
-            return wrong;
+            return Vec::new();
         }
-        let limit = Instant::now() + LONGEST_UNREST;
-        loop {
-            let now = self.wrong_equations();
-            if now.is_empty() || now == wrong || Instant::now() > limit {
-                return now;
-            }
-            wrong = now;
-        }
-    }
-
-    /// Equations of counters that do not hold at present, as `europa doctor --live` reads them.
-    fn wrong_equations(&self) -> Vec<String> {
         let output = self.attempt(&["doctor", "--live", "--json"]);
         let Ok(Value::Array(checked)) = serde_json::from_str(&output.stdout) else {
             return vec![format!("europa doctor --live: {}{}", output.stdout, output.stderr)];

@@ -89,9 +89,9 @@ impl Namespace {
     /// `ping` cannot run.
     pub fn ping(&self, to: &str, count: u32, options: &[&str]) -> Result<Ping, Error> {
         let number = count.to_string();
-        // Without a limit for the whole run, `ping` waits for the last answers at most twice the
-        // time of the slowest answer. Then it sends more requests until `count` are answered. This
-        // report omits those requests.
+        // Without a limit for the whole run, `ping` waits for the last answers no longer than twice
+        // the time of the slowest answer. Then it sends more requests until `count` are answered.
+        // This report leaves those requests out.
         let every: f64 = options
             .iter()
             .skip_while(|option| **option != "-i")

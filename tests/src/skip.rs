@@ -14,8 +14,8 @@ pub fn missing(programs: &[&str]) -> Option<String> {
     Some(format!("{absent} is not installed"))
 }
 
-/// The first of these features that this kernel lacks, as a reason: `VRF`, `VLAN`, `VXLAN`,
-/// `GRE`, `ESP`, `MPLS`, or the name of a queueing discipline.
+/// The first of these features that this kernel lacks, as a reason: `VRF`, `VXLAN`, `GRE`, `ESP`,
+/// `MPLS`, or the name of a queueing discipline.
 pub fn kernel_lacks(features: &[&str]) -> Option<String> {
     let lacks = |feature: &&&str| !kernel_has(feature);
     features.iter().find(lacks).map(|feature| format!("{feature} is not in this kernel"))
@@ -25,15 +25,12 @@ pub fn kernel_lacks(features: &[&str]) -> Option<String> {
 fn kernel_has(feature: &str) -> bool {
     let attempt = match feature {
         "VRF" => "ip link add x type vrf table 9".to_owned(),
-        "VLAN" => "ip link add d type veth peer name e && \
-                   ip link add link d name d.9 type vlan id 9"
-            .to_owned(),
         "VXLAN" => "ip link add x type vxlan id 9 dstport 4789".to_owned(),
         "GRE" => "ip link add x type gre local 10.0.0.1 remote 10.0.0.2".to_owned(),
         "ESP" => "ip xfrm state add src 10.0.0.1 dst 10.0.0.2 proto esp spi 1 mode tunnel \
                   enc 'ecb(cipher_null)' '' auth 'digest_null' ''"
             .to_owned(),
-        // No command of `ip` makes the kernel load this module.
+        // The kernel loads this module for nothing that `ip` does.
         "MPLS" => "modprobe -q -a mpls_router mpls_iptunnel; test -d /proc/sys/net/mpls".to_owned(),
         qdisc => format!("ip link set lo up; tc qdisc add dev lo root {qdisc}"),
     };

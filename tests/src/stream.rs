@@ -13,19 +13,18 @@ use std::time::{Duration, Instant};
 use crate::command::Error;
 use crate::namespace::Namespace;
 
-/// The longest time that a stopped sink waits for packets in transit, and the longest gap between
-/// two of them: a machine may stop for a while.
+/// Longest time that a stopped sink waits for packets under way, and longest gap between two of
+/// them: a machine may stand still for a while.
 const UNDER_WAY: Duration = Duration::from_secs(2);
 const SILENCE: Duration = Duration::from_millis(500);
 
-/// The maximum number of packets of a paced stream in transit: less than a router's default pool
-/// holds.
+/// Packets that a paced stream has under way at most: less than a router's default pool holds.
 const MOST_UNDER_WAY: u64 = 256;
 /// A paced stream counts its first packet as lost after this time.
 const FIRST_ALONE: Duration = Duration::from_secs(2);
 /// The first packet of a stream that no sink paces has this much time to arrive.
 const FIRST_ALONE_UNSEEN: Duration = Duration::from_millis(20);
-/// After this time without a packet at the sink, a paced stream counts packets in transit as lost.
+/// After this time without a packet at the sink, a paced stream counts packets under way as lost.
 const TAKEN_FOR_LOST: Duration = Duration::from_millis(500);
 
 /// magic, stream, sequence number, checksum: 8 bytes each.
@@ -148,7 +147,7 @@ impl Judge {
 #[derive(Debug)]
 pub struct Sink {
     stop: Arc<AtomicBool>,
-    /// The number of packets that a stopped sink waits for.
+    /// How many packets a stopped sink waits for.
     wanted: Arc<AtomicU64>,
     packets: Arc<AtomicU64>,
     /// The number after the highest one that arrived.
@@ -212,8 +211,8 @@ impl Namespace {
                         counter.store(judge.received.packets, Ordering::Relaxed);
                         progress.store(judge.next, Ordering::Relaxed);
                     }
-                    // No packet has arrived for 20 ms. If no packet is missing, no more packets can
-                    // arrive.
+                    // No packet came for 20 ms. If no packet is missing, no packet can come any
+                    // more.
                     Err(_) if stopped.load(Ordering::Relaxed) => {
                         let stopped = patience.get_or_insert_with(Instant::now);
                         let quiet = last.map_or(*stopped, |last| last.max(*stopped)).elapsed();
@@ -302,7 +301,7 @@ impl Namespace {
     }
 }
 
-/// Limits the number of packets of a stream in transit.
+/// Bounds the number of packets that a stream has under way.
 struct Pace {
     seen: Arc<OnceLock<Arc<AtomicU64>>>,
     most: Arc<AtomicU64>,
@@ -342,16 +341,16 @@ impl Pace {
 }
 
 impl Stream {
-    /// Paces the stream by `sink`: at most `MOST_UNDER_WAY` packets are in transit, which fit into
-    /// the buffers on the way. So nothing is lost if the machine stops for a moment, and every lost
-    /// packet is a router's loss.
+    /// Paces the stream by `sink`: the stream has at most `MOST_UNDER_WAY` packets under way,
+    /// which fit into the buffers on the way. A machine that stands still for a moment then loses
+    /// nothing, so every lost packet is a router's loss.
     #[must_use]
     pub fn paced_by(self, sink: &Sink) -> Stream {
         let _ = self.seen.set(Arc::clone(&sink.next));
         self
     }
 
-    /// Sets the maximum number of packets of a paced stream in transit.
+    /// Sets the most packets that a paced stream has under way.
     #[must_use]
     pub fn at_most(self, packets: u64) -> Stream {
         self.most.store(packets, Ordering::Relaxed);
@@ -389,7 +388,7 @@ impl Sink {
         self.packets.load(Ordering::Relaxed)
     }
 
-    /// Waits for packets in transit. Returns the results for `sent` packets.
+    /// Waits for packets under way; returns the results for `sent` packets.
     pub fn stop(mut self, sent: u64) -> Received {
         self.wanted.store(sent, Ordering::Relaxed);
         let mut received = self.end();

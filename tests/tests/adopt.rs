@@ -1,4 +1,4 @@
-//! A node is killed and started again: switch and routers keep running without interruption.
+//! A node is killed and started again: switch and routers run on without a gap.
 
 mod tenants;
 
@@ -116,7 +116,7 @@ fn after_adoption_everything_works() {
     sleep(Duration::from_millis(500));
     assert!(ping(&tenants.other).expect("a ping").is_perfect());
     kill_node(&tenants);
-    // A capture ends with its node, and its file is readable.
+    // A capture ends with its node, and its file can be read.
     let ended = cut_off.wait(Duration::from_secs(10)).expect("a capture ends");
     assert!(ended.stderr.contains("the node has ended"), "{}", ended.stderr);
     let read = europa_tests::run(&["tcpdump", "-nr", &path]).expect("a capture file").stdout;
@@ -199,7 +199,7 @@ fn what_ended_while_no_node_ran_is_started_anew_and_others_go_on() {
     assert_ne!(pids(&tenants)[2], before[2]);
     load.end("a router killed while no node ran");
 
-    // The same if the switch is killed too: routers keep their processes.
+    // The same with the switch: routers keep their processes.
     let routers = [tenants.router_pid("victim"), tenants.router_pid("other")];
     let switch = tenants.switch_pid().expect("the switch runs");
     kill_node(&tenants);

@@ -1,4 +1,4 @@
-//! Tests `europa click` as users run it: options, messages, exit codes, sockets, interfaces.
+//! `europa click` as a user meets it: options, messages, exit codes, sockets, interfaces.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpStream;

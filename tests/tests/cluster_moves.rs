@@ -17,8 +17,8 @@ use self::dev::{Cluster, PATIENCE};
 /// A node's lease.
 const LEASE: Duration = Duration::from_secs(5);
 
-/// h1 is on the first node, h3 on the third; r1 — r2 — r3 between them may run on any node. The
-/// document of a router r4 puts it on the second node.
+/// h1 on the first node, h3 on the third, and r1 — r2 — r3 between them, which may run on any node;
+/// a router r4 that its document puts on the second node.
 fn lab([first, second, third]: [u8; 3], routers: &[u8]) -> String {
     let mut text = "kind: slice\nname: lab\n".to_owned();
     for (number, interfaces, routes) in [
@@ -80,13 +80,13 @@ impl Cluster {
         node[1..].parse().unwrap_or_else(|_| panic!("{line}"))
     }
 
-    /// The nodes on which a copy of a router runs.
+    /// The nodes that have a running copy of a router.
     fn runs(&self, router: &str) -> Vec<u8> {
         let has = |node: &u8| self.node(*node, &["get", "routers"]).stdout.contains(router);
         [1, 2, 3].into_iter().filter(has).collect()
     }
 
-    /// Starts a host's pings, one every `every` seconds; they continue during the test's work.
+    /// Starts a host's pings, one every `every` seconds; they continue beside the test's work.
     fn stream(&self, node: u8, host: &str, to: &str, count: u32, every: &str) -> Process {
         let (program, instance) = (europa(), format!("{}-{node}", self.name));
         let words = [program.to_str().expect("a path"), "--instance", &instance, "exec", host];
@@ -198,7 +198,7 @@ fn routers_leave_their_node() {
     cluster.answers_once(first, "h1", "10.12.0.2");
     cluster.answers_once(first, "h1", "fd12::2");
 
-    // The second node returns, and ends its copy of the router before it gets a lease.
+    // The second node comes back, and ends its copy of the router before it takes a lease.
     cluster.dev.signal(Signal::SIGCONT);
     cluster.settles();
     assert_eq!(cluster.runs("lab/r2"), [place]);
@@ -267,7 +267,8 @@ fn the_new_node_ends_in_a_drain() {
     end(cluster, &before);
 }
 
-/// Drains the node that has r2: it moves r2 and its other router to the second node, under traffic.
+/// Drains the node that has r2: it hands r2 and its other router over to the second node, under
+/// traffic.
 fn drained(cluster: &Cluster, [first, second, third]: [u8; 3], from: u8) {
     let (own, other) = if from == first { ("lab/r1", third) } else { ("lab/r3", first) };
     cluster.run(&["cordon", &format!("n{other}")]);
@@ -300,7 +301,7 @@ fn drained(cluster: &Cluster, [first, second, third]: [u8; 3], from: u8) {
     }
 }
 
-/// Stops the agent of the second node, whose node keeps running. Its copies of routers that now run
+/// Stops the agent of the second node, which runs on. The node's copies of routers that now run
 /// elsewhere answer no ping.
 fn stale(cluster: &Cluster, [first, second, _]: [u8; 3]) {
     let agent = cluster.agent_process(second);

@@ -2,9 +2,10 @@
 //! and on a real node.
 //!
 //! A conductor gets a record before and after each effect of the real node, and provokes a fault at
-//! one of them. The faults: the node has no free descriptor or its disk is full, the node or the
-//! switch is killed, or a process is stopped. The simulated machine then gets the same fault.
-//! `EUROPA_CONTRACT` is the number of sequences; without it, the test runs as many as fit in 25 s.
+//! one of them. The faults: the node has no descriptor left or its disk is full, the node or the
+//! switch is killed, a process stands still. The simulated machine then gets the fault that the
+//! conductor saw. `EUROPA_CONTRACT` is the number of sequences; without it there are as many as fit
+//! in 25 s.
 
 mod conductor;
 mod contract_table;
@@ -34,6 +35,8 @@ struct Pair {
     /// Whether the two may be in different states. The next sequence then meets no fault, and only
     /// its end counts.
     apart: bool,
+    /// Whether it has had no change yet.
+    is_new: bool,
     /// Whether faults may take half a minute.
     patient: bool,
     _lab: Lab,
@@ -64,6 +67,7 @@ impl Pair {
             started: Vec::new(),
             rng: fastrand::Rng::with_seed(seed),
             apart: false,
+            is_new: true,
             patient,
             _lab: lab,
         };
@@ -87,10 +91,30 @@ impl Pair {
         self.conductor.conducts(self.node.process("node"), self.node.directory().join("kept"));
     }
 
-    /// The fault that each effect would meet: one that it has not met yet, if there is one.
-    fn acts(&mut self, table: &Table) -> BTreeMap<Effect, Act> {
-        if self.apart || self.rng.u8(..5) == 0 {
+    /// Faults that effects have not met yet, and that this run can provoke.
+    fn wanted(&self, table: &Table) -> Vec<(Effect, Fault)> {
+        let mut all = table.left();
+        // The node meets a resource that is away by itself, or while it is short of descriptors.
+        all.retain(|(_, fault)| {
+            *fault != Fault::NotNow && (self.patient || *fault != Fault::Silent)
+        });
+        all
+    }
+
+    /// The faults that effects are to meet: one that was not met yet, at one effect only, as the first
+    /// effect of a change would meet its fault otherwise. Sometimes any.
+    fn acts(&mut self, wanted: &[(Effect, Fault)]) -> BTreeMap<Effect, Act> {
+        if self.apart || self.rng.u8(..8) == 0 {
             return BTreeMap::new();
+        }
+        // Only the first change of a machine starts the switch.
+        let first = wanted.iter().filter(|(effect, _)| *effect == Effect::StartSwitch);
+        let first: Vec<_> = first.take_while(|_| self.is_new).copied().collect();
+        let wanted = if first.is_empty() { wanted } else { first.as_slice() };
+        if let Some((effect, fault)) = self.rng.choice(wanted).copied()
+            && self.rng.u8(..8) != 0
+        {
+            return BTreeMap::from([(effect, self.act(fault))]);
         }
         let mut acts = BTreeMap::new();
         for effect in EFFECTS {
@@ -101,14 +125,9 @@ impl Pair {
                     && impossible(effect, *fault).is_none()
             };
             let all: Vec<Fault> = FAULTS.into_iter().filter(can).collect();
-            let new: Vec<Fault> =
-                all.iter().copied().filter(|fault| !table.has(effect, *fault)).collect();
-            let chosen = match self.rng.choice(&new) {
-                Some(fault) => Some(*fault),
-                None if self.rng.u8(..4) == 0 => self.rng.choice(&all).copied(),
-                None => None,
-            };
-            if let Some(fault) = chosen {
+            if self.rng.u8(..4) == 0
+                && let Some(fault) = self.rng.choice(&all).copied()
+            {
                 acts.insert(effect, self.act(fault));
             }
         }
@@ -131,10 +150,14 @@ impl Pair {
 
     /// One sequence: a change of the documents, with a fault or without.
     fn sequence(&mut self, table: &mut Table) -> Differences {
-        let yaml = self.simulated.choose();
+        let wanted = self.wanted(table);
+        let acts = self.acts(&wanted);
+        let yaml = self.simulated.choose(&acts.keys().copied().collect());
         let path = self.node.file("node.yaml", &yaml);
-        let acts = self.acts(table);
-        self.conductor.begin(self.rng.u32(..6), acts);
+        // Most effects come once in a change: another wait would miss them.
+        let wait = if self.rng.u8(..8) == 0 { self.rng.u32(..6) } else { 0 };
+        self.conductor.begin(wait, acts);
+        self.is_new = false;
         let begun = Instant::now();
         let output = self.node.attempt(&["apply", "--prune", &path]);
         let mut seen = self.conductor.end();

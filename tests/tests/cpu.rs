@@ -1,5 +1,5 @@
-//! The slices' reserved CPU and memory. Routers that spin get exactly their part, even if others
-//! spin too; control groups are made and removed.
+//! The slices' reserved CPU and memory. Routers that spin get their part and no more, also beside
+//! others that spin; control groups are made and removed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -82,7 +82,7 @@ impl Net {
         let before = self.node.stats();
         sleep(Duration::from_secs(2));
         let after = self.node.stats();
-        // The node's clock measures the time, because the node also has to wait for its turn.
+        // The node's clock measures the time, because the node too waits for its turn.
         let time = number(&after["at_ns"]) - number(&before["at_ns"]);
         let used = |stats: &Value, slice| number(&of(stats, slice)["cpu_ns"]);
         let found = slices.map(|slice| (used(&after, slice) - used(&before, slice)) / time);
@@ -122,7 +122,7 @@ fn a_router_that_spins_has_its_part_and_no_more() {
     let quota = || fs::read_to_string(group.join(file)).expect("the group");
     assert!(quota().starts_with("1250"), "{}", quota());
     sleep(Duration::from_millis(300));
-    // A turn of the scheduler may end up to 4 ms after the quota; the scheduler subtracts this
+    // A turn of the scheduler ends at most 4 ms after the quota, and the scheduler subtracts the
     // excess later.
     net.gets(["red", "blue", "green", "grey"], [0.25, f64::MAX, f64::MAX, f64::MAX]);
 
@@ -180,7 +180,7 @@ fn groups_go_with_the_next_start_after_all_was_killed() {
             let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL);
         }
     };
-    // A control group that no document names any longer.
+    // A control group that no document names any more.
     fs::create_dir_all(top.join("slice_grey/r")).expect("a group");
     kill_all();
     net.node.up(&text(&net.near, &[("red", "cpu: 0.25, memory: 200MB")]));
@@ -200,8 +200,7 @@ fn cpus_of(pid: i64) -> Vec<usize> {
 #[test]
 fn routers_keep_off_a_cpu_that_receives_much() {
     let all = cpus_of(0);
-    // The switch's CPU receives the frames that kicks send. Frames received by tc are distributed
-    // over the other CPUs.
+    // The switch's CPU receives frames that kicks send. Frames received by tc are shared out.
     let Some((switch, others)) = all.split_last().filter(|(_, others)| !others.is_empty()) else {
         println!("skipped: there is one CPU");
         return;
@@ -248,8 +247,7 @@ fn routers_keep_off_a_cpu_that_receives_much() {
     turn("false");
     wait_for(&all);
 
-    // The next node reverts the former node's settings for a busy CPU, if the CPU is not busy any
-    // longer.
+    // The next node ends what the former one did for a busy CPU, if the CPU is not busy any more.
     net.node.run(&["write", "grey/r", "s.reset", ""]);
     net.node.run(&["write", "grey/r", "s.limit", "600000"]);
     turn("true");

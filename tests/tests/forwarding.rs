@@ -48,7 +48,7 @@ fn packets_are_forwarded_and_rewritten() {
 #[test]
 fn what_comes_while_the_router_stands_still_waits_in_its_pool() {
     skip_without!("ping");
-    // More packets are in transit than slots stay in use, and fewer than the pool has.
+    // More packets are under way than slots stay in use, and fewer than the pool has.
     const SLOTS: u32 = 512;
     const AT_ONCE: u64 = 350;
     let line = Line::new();
@@ -222,7 +222,7 @@ fn long_packets_are_fragmented_or_refused() {
     let ping = line.a.ping_exactly("10.0.2.2", 3, &["-s", "1472", "-M", "dont"]).expect("a ping");
     assert!(ping.is_perfect(), "{ping:?}");
     let captured = capture.stop().expect("captured");
-    // 1376 bytes: the largest multiple of eight that fits into 1400 bytes together with the header.
+    // 1376 bytes: the largest multiple of eight that 1400 bytes hold beside the header.
     let first = "ip.dst == 10.0.2.2 && ip.flags.mf == 1";
     assert_eq!(
         captured.fields(first, &["ip.len", "ip.frag_offset"]).expect("fields"),

@@ -110,7 +110,7 @@ const PACKAGES: [(&str, &str); 41] = [
     ("watchfrr", "frr"),
     ("zebra", "frr"),
 ];
-/// Tests use these programs only for parts, and print the parts that they omit without them.
+/// A test that uses these programs prints the parts that it omits without them.
 const OPTIONAL: [&str; 2] = ["docker", "containerlab"];
 
 /// Every program without which a test is skipped is in a package that `make test` installs.

@@ -24,7 +24,7 @@ const LASTING: [(&str, &str); 8] = [
     ("log", ""),
 ];
 
-/// System calls that no program may make: the kernel ends a program that makes one.
+/// System calls that no program may make: the kernel ends the caller.
 const CALLS: [(&str, libc::c_long); 9] = [
     ("bpf", libc::SYS_bpf),
     ("ptrace", libc::SYS_ptrace),
@@ -37,7 +37,7 @@ const CALLS: [(&str, libc::c_long); 9] = [
     ("perf_event_open", libc::SYS_perf_event_open),
 ];
 
-/// The duration in seconds of a program that ends by itself.
+/// Seconds that a program runs which ends by itself.
 const RUN: f64 = 0.5;
 
 /// `tests/hostile/program.c`, compiled, in a folder that every user may read.
@@ -91,8 +91,8 @@ fn await_ends(tenants: &Tenants, count: usize) -> Duration {
     start.elapsed()
 }
 
-/// Makes the program the other tenant's data plane; the program soon ends as `how` says. The output
-/// of `apply` may already contain that end.
+/// Makes the program the other tenant's data plane; the program soon ends as `how` says. `apply`
+/// may already report that end.
 fn end_soon(tenants: &Tenants, command: &[&str], how: &str) {
     let before = ends(tenants).len();
     let file = tenants.with_program(command);
@@ -148,14 +148,14 @@ fn a_hostile_program_harms_nobody_but_itself() {
 
     // A program that takes all memory is ended, and no other process is.
     end_soon(&tenants, &[program, "memory"], "SIGKILL");
-    // This program keeps running after the refused change.
+    // This program runs on after the refused change.
     become_hostile(&tenants, &[program, "frames"]);
     for (name, number) in CALLS {
         eprintln!("call {name}");
         end_soon(&tenants, &[program, "call", &number.to_string()], "SIGSYS");
     }
 
-    // The node restarts a program that ends repeatedly after growing delays.
+    // The node restarts a program that ends repeatedly later and later.
     for (what, how) in [("crash", "SIGSEGV"), ("end", "")] {
         let before = ends(&tenants).len();
         become_hostile(&tenants, &[program, what]);

@@ -1,5 +1,5 @@
 //! Changes affect only the objects that they concern: hosts, links and ports change while numbered
-//! packets pass through others. A change that fails half-way leaves the former state.
+//! packets pass beside them. A change that fails half-way leaves the former state.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,8 +11,8 @@ use serde_json::Value;
 
 const RATE: u32 = 5_000;
 
-/// Hosts `a` and `b` on the two sides of two routers, and a host `c` next to `a`. `a` and `wan` are
-/// further fields of the links' documents.
+/// Hosts `a` and `b` on the two sides of two routers, and `c` beside `a`. `a` and `wan` are further
+/// fields of the links' documents.
 fn topology(a: &str, wan: &str) -> String {
     let mut text = format!(
         "kind: slice\nname: lab\n---\nkind: link\nname: wan\n{wan}\n---\n\
@@ -186,7 +186,7 @@ fn only_the_host_that_differs_is_made_anew() {
     assert!(received.is_perfect(), "{received:?}");
     assert_eq!((pids(&node), inode(&node.host("a"))), (routers, a), "others stay");
     assert_eq!(inode(&node.host("c")), c, "its namespace too");
-    // A host is added and removed while the others stay.
+    // A host is added and removed beside the others.
     let load = Load::begin(&node);
     let more = "kind: host\nname: d\nnamespaces: {}\ninterfaces: {eth0: {port: lan}}\n";
     let told = apply(&node, &more.replace("namespaces: {}\n", ""));
@@ -278,8 +278,8 @@ fn a_change_that_fails_half_way_is_taken_back() {
     // Another program is on the device: only the attempt shows this.
     let other = Node::new(None);
     other.up(&format!("kind: port\nname: x\ndevice: {}\n", extra.device));
-    // The node takes many steps before each of these failures: a link and a router's routes change,
-    // hosts and routers are added and changed. The last step then is one of these:
+    // The node does many steps before each of these failures: a link and a router's routes change,
+    // hosts and routers are added and changed. Then comes:
     let much = topology("a: a\na_to_b: {delay: 5ms}", "delay: 5ms")
         .replace(
             "routes: [{to: 10.0.2.0/24",

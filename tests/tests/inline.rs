@@ -20,7 +20,7 @@ fn red() -> String {
     ROUTER.replace("fast_path:", "run: inline\npool: {slots: 512}\nfast_path:")
 }
 
-/// A second tenant on the same ports, with its own addresses.
+/// A second tenant on the same ports, with addresses of its own.
 fn blue(line: &Line) -> &'static str {
     for (host, near, far) in [(&line.a, 1, 2), (&line.b, 2, 1)] {
         host.address("eth0", &format!("10.8.{near}.2/24")).expect("an address");
@@ -139,7 +139,7 @@ fn two_tenants_forward_and_one_in_circles_hurts_neither() {
     assert_eq!(number(&inline["budget_ns"]), 100_000);
     assert!(number(&inline["memory_bytes"]) < 1_000_000, "{took}");
 
-    // From now on, eight packets circulate.
+    // Eight packets circulate from now on.
     line.a.neighbour("10.0.1.9", "02:00:00:00:03:01", "eth0").expect("a neighbour");
     let circle = line.a.stream("10.0.1.9:9", 9, 100, 64).expect("a stream");
     await_that("the circle begins", || number(&router(&line, "green/r3")["inline"]["cut"]) > 100);
@@ -160,8 +160,7 @@ fn two_tenants_forward_and_one_in_circles_hurts_neither() {
     assert_eq!(hog["restarts"], 0, "it is cut off, and not ended: {hog}");
     let mean_us = mean_turn_us(&line, "green/r3");
     eprintln!("the one in circles: {}, {mean_us} us a turn", hog["inline"]);
-    // A turn also ends after a number of batches; on a fast machine this happens before its budget
-    // of 100 us is used up.
+    // A turn also ends after a number of batches: on a fast machine before its budget of 100 us.
     assert!((10..100).contains(&mean_us), "{mean_us}");
     // The router still answers, and accepts another configuration.
     assert!(!line.node.run(&["read", "green/r3", "b.count"]).is_empty());
@@ -180,7 +179,7 @@ fn two_tenants_forward_and_one_in_circles_hurts_neither() {
 fn a_panic_ends_its_router_only_and_that_comes_back() {
     skip_without!();
     let line = Line::new();
-    // The router panics at the fifth packet of its interface `in`, also after each restart.
+    // The router panics at the fifth packet of its interface `in`, after each restart again.
     let fails = GREEN
         .replace("a :: Null -> b :: Counter -> a;", "b :: Counter -> PanicTest(4) -> Discard;");
     line.node.up(&(ports() + &red() + &fails));
@@ -302,7 +301,7 @@ fn it_comes_back_with_the_switch_and_stays_without_the_node() {
         let count = line.node.run(&["read", "red/r1", "handlers"]);
         assert!(!count.is_empty());
     }
-    // A later node restarts and removes the router, not the node that started it.
+    // Another node than the one that started the router restarts and removes it.
     line.node.run(&["restart", "blue/r2"]);
     ping_both(&line);
     line.node.run(&["delete", "router", "blue/r2"]);

@@ -1,5 +1,4 @@
-//! Tests `make install`, `make uninstall`, the manual pages, and the requirements of the systemd
-//! unit.
+//! `make install`, `make uninstall`, the manual pages, and what the systemd unit relies on.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -171,7 +171,7 @@ fn a_router_enters_the_kernel_and_leaves_it_without_loss() {
     let before = sent();
     while_moving(&node, "out of the kernel", || drop(node.run(&["apply", &out])));
     assert!(sent() > before);
-    // Now the router's process sees the frames.
+    // The router's process sees the frames now.
     assert!(!node.attempt(&["read", "red/r", "passed.count"]).status.success());
     while_moving(&node, "there and back", || {
         node.run(&["apply", &into]);
@@ -215,7 +215,7 @@ fn frames_are_followed_through_the_program() {
     assert!(said.contains("#k1 red/r.a: DROPPED: dropped by the XDP program"), "{said}");
 }
 
-/// Sends frames that arrive by device 2 back by it, and all others to the other device.
+/// Sends frames that arrive by device 2 back there, and all others on.
 const REFLECT: &str = r#"
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -244,7 +244,7 @@ fn while_streaming(node: &Node, what: &str, act: impl FnOnce()) {
     stream_while(node, what, act, Received::is_perfect);
 }
 
-/// The same, but frames on another path may overtake others.
+/// The same, where frames on another way may overtake others.
 fn while_moving(node: &Node, what: &str, act: impl FnOnce()) {
     stream_while(node, what, act, |received| {
         Received { late: 0, ..received.clone() }.is_perfect() && received.late < 1000
@@ -307,7 +307,7 @@ fn kernel_routers_have_links_to_other_routers() {
     assert!(measured.bits_per_second > 50e6, "{} Mb/s", measured.bits_per_second / 1e6);
     drop(server);
 
-    // A link keeps working while its node, its switch and its processes are killed and restarted.
+    // A link works on while its node, its switch and its processes are killed and restarted.
     while_streaming(&node, "killed", || {
         node.kill("node");
         node.up(&text(&process));
@@ -341,7 +341,7 @@ fn frames_cross_four_links_of_kernel_routers() {
     fs::write(folder.path().join("reflect.c"), REFLECT).expect("a source");
     let reflect = folder.path().join("reflect.c").display().to_string();
     let node = Node::new(None);
-    // Two routers send every frame that arrives over the link between them back to each other.
+    // Two routers send each other every frame that arrives over the link between them.
     let text = hosts()
         + &router("r1", &reflect, "a: {link: a}, l: {link: l}")
         + &router("r2", &reflect, "b: {link: b}, l: {link: l}");

@@ -1,4 +1,4 @@
-//! Every process is killed under load: it is restarted, and the others keep running.
+//! Every process is killed under load: the others run on, and it is restarted.
 
 mod tenants;
 
@@ -30,7 +30,8 @@ fn a_killed_router_disturbs_nobody_and_comes_back() {
     sleep(Duration::from_millis(500));
     let pid = tenants.router_pid("other").expect("the router runs");
     let victim_pid = tenants.router_pid("victim");
-    // The node restarts the router at once after its first end, and after growing delays later.
+    // The node restarts the router at once after its first end, and later and later after the next
+    // ones.
     let before = other_sink.packets();
     assert!(before > 1000, "only {before} packets");
     kill_9(pid);
@@ -112,7 +113,7 @@ fn a_switch_that_does_not_answer_is_replaced() {
     let victim = &tenants.victim;
     let pid = tenants.switch_pid().expect("the switch runs");
     stop(Pid::from_raw(pid));
-    // The node answers requests in time, even without the switch.
+    // The node answers requests in time, without the switch's part.
     let start = Instant::now();
     tenants.stats();
     eprintln!("a node beside a switch that stands still answers after {:?}", start.elapsed());
@@ -147,7 +148,7 @@ fn a_killed_node_disturbs_nobody_until_down_takes_everything_away() {
         assert!(ping.is_perfect(), "without a node: {ping:?}");
         assert!(others.iter().all(|pid| is_alive(*pid)), "{others:?}");
         if again == "end of the machine" {
-            // At shutdown, the machine's first process ends processes in the same way.
+            // The system's own first process kills in the same way.
             for pid in others {
                 kill(Pid::from_raw(pid), Signal::SIGTERM).expect("a signal");
             }

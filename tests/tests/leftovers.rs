@@ -1,5 +1,5 @@
-//! However a node ends, none of its objects remains, and devices have their former state. If a node
-//! is killed, the next `down` removes its objects, or the next node adopts them.
+//! However a node ends, nothing of it is left in the end, and devices have their former state. The
+//! next `down` removes the objects of a killed node, or the next node adopts them.
 
 mod line;
 
@@ -19,7 +19,7 @@ use nix::unistd::Pid;
 #[derive(Debug, Default)]
 struct Numbers {
     processes: BTreeSet<u32>,
-    /// The kind as in `bpftool`, and the number.
+    /// Kind in the words of `bpftool`, and number.
     bpf: BTreeSet<(&'static str, u32)>,
 }
 
@@ -151,7 +151,7 @@ fn assert_gone(what: &str, line: &Line, before: &[String], numbers: &Numbers) {
     assert_eq!(line.node.processes(), [0; 0], "{what}");
 }
 
-/// Starts a node, and lets it do some work.
+/// Brings a node up, and has it do some work.
 fn up(line: &Line) -> Numbers {
     line.up_ipv4();
     assert!(line.a.ping("10.0.2.2", 3, &[]).expect("a ping").is_perfect());
@@ -187,7 +187,7 @@ fn nothing_is_left_however_a_node_ends() {
         assert_gone(what, &line, &before, &numbers);
     }
 
-    // Processes keep running after their node was killed, until `down` removes them.
+    // Processes run on after their node was killed, until `down` removes them.
     let numbers = up(&line);
     let killed = node(&numbers);
     signal(killed, Signal::SIGKILL);

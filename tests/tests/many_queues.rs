@@ -1,5 +1,5 @@
-//! Ten thousand queues of a real port: a program distributes the packets of a link to them in turn,
-//! and every queue gets its share.
+//! Ten thousand queues behind a real port: a program sorts the packets of a link into them, one
+//! after the other, and every queue gets its share.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -112,7 +112,6 @@ fn ten_thousand_queues_have_their_shares() {
     lab.veth((&near, "eth0"), (&far, "eth0")).expect("a pair");
     let node = Node::new(None);
     node.up(&document(near.name(), &program));
-    node.leave_ledgers_out("the router's program sends for as long as it runs");
     // After this time every queue is full.
     sleep(Duration::from_secs(2));
 

@@ -170,7 +170,7 @@ fn both_interfaces_may_share_a_socket() {
     let testpmd = connect();
     passes(&node, folder.path());
     carries(&node);
-    // In this configuration, the element that has listened for both comes second.
+    // The element that has listened for both comes second in this configuration.
     let (first, second) = ("FromDevice(left", "FromDevice(right");
     let at = |text: &str, word| text.find(word).expect("a line of the configuration");
     let (head, rest) = text.split_at(at(&text, first));

@@ -1,5 +1,5 @@
-//! Work that local senders leave to devices, and that virtual devices never do: checksums,
-//! segmentation, tags. With all of this enabled, as by default, TCP must arrive complete.
+//! Work that local senders leave to devices, which virtual devices never do: checksums,
+//! segmentation, tags. With all of it enabled, as by default, TCP must arrive whole.
 
 mod line;
 
@@ -90,7 +90,7 @@ fn segments_of_a_stream_leave_as_one_packet_where_the_device_cuts_it() {
     let line = Line::new();
     line.up_ipv4();
     let _server = line.b.iperf_server().expect("a server");
-    // Frames that the router sent to `b`, and packets that arrived there.
+    // Frames that the router sent to `b`, and packets that came there.
     let stream = |to: &str, seconds| {
         let count = || {
             let packets = line.b.counter("eth0", "rx_packets").expect("a counter");
@@ -116,7 +116,7 @@ fn segments_of_a_stream_leave_as_one_packet_where_the_device_cuts_it() {
         let (frames, packets) = stream("10.0.2.2", 1);
         assert!(packets >= frames, "{frames} frames came as {packets} packets");
     }
-    // A device whose peer has its own program no longer cuts frames, and refuses long ones. TCP
+    // A device whose peer has its own program does not cut frames any more, and gets long ones. TCP
     // sends refused segments again.
     let (frames, packets) = std::thread::scope(|scope| {
         let stream = scope.spawn(|| stream("10.0.2.2", 3));

@@ -1,4 +1,4 @@
-//! Packets that a port receives for a slice with a reserved rate: the receive program limits them,
+//! Packets received by a port for a slice with a reserved rate: policed by the receive program,
 //! with real traffic, while a neighbour on the same port loses nothing.
 
 use std::thread::sleep;
@@ -82,8 +82,9 @@ impl Net {
         (bytes as f64, over.map(|drop| drop[1].as_u64().unwrap_or_default()).sum())
     }
 
-    /// Searches for a second in which red receives its rate, in bits a second, to within 2 %. Red
-    /// never receives more. In seconds in which the machine or the sender stops, it receives less.
+    /// Looks for a second in which red receives its rate, in bits a second, to within 2 %. Red
+    /// never receives more. In seconds in which the machine or the sender stands still, it receives
+    /// less.
     fn is_cut_to(&self, bits: f64) {
         let (wanted, mut nearest) = (bits / 8.0, f64::MAX);
         for _ in 0..30 {
@@ -122,7 +123,7 @@ fn a_flood_is_cut_to_its_rate_and_the_neighbour_loses_nothing() {
     net.is_cut_to(40e6);
     let pids = net.pids();
 
-    // The change is in place: the neighbour loses nothing meanwhile, and the new rate applies at
+    // The change is in place: the neighbour loses nothing meanwhile, and the new rate holds at
     // once.
     let told = net.apply("rate_in: 80Mb/s");
     assert!(told.contains("in place"), "{told}");
@@ -131,7 +132,7 @@ fn a_flood_is_cut_to_its_rate_and_the_neighbour_loses_nothing() {
     net.is_cut_to(20e6);
     assert!(net.node.run(&["stats"]).contains(CAUSE));
 
-    // The node is killed, and the next one starts: the rate applies before, meanwhile and after.
+    // The node is killed, and its successor starts: the rate holds before, meanwhile and after.
     net.node.kill("node");
     net.node.up(&text(&net.near, "rate_in: 20Mb/s"));
     assert_eq!(net.pids(), pids, "nothing was restarted");
@@ -161,7 +162,7 @@ fn a_flood_is_cut_to_its_rate_and_the_neighbour_loses_nothing() {
 #[test]
 fn interfaces_of_a_slice_share_its_rate_also_after_a_router_was_restarted() {
     let net = Net::new("rate_in: 20Mb/s");
-    // Red has another router on the port.
+    // Red has one more router on the port.
     let more = "---\nkind: router\nname: s\nslice: red\ninterfaces:\n  \
                 in: {port: p, mac: \"02:00:00:00:01:05\"}\n\
                 fast_path: {click: \"FromDevice(in) -> Discard; Idle -> ToDevice(in)\"}\n";

@@ -1,5 +1,5 @@
-//! Queues of ports with rates: shares, guarantees, caps, limits and policies, with real traffic,
-//! and changes during traffic.
+//! Queues behind ports with rates: shares, guarantees, caps, limits and policies, with real
+//! traffic, and changed while it flows.
 
 use std::fmt::Write;
 use std::fs;
@@ -14,11 +14,11 @@ use serde_json::Value;
 /// A slice of one router that sends at the ordered rate, by the port `out`.
 struct Sender<'s> {
     slice: &'static str,
-    /// The value of the sender's `reservation: {ports: {out: ...}}`, if any.
+    /// The value of its `reservation: {ports: {out: ...}}`, if any.
     part: &'static str,
-    /// The value of the interface's `queues: ...`, if any.
+    /// The value of its interface's `queues: ...`, if any.
     queues: &'static str,
-    /// The sender's Click configuration; `FRAME` makes a frame of an IP packet, `OUT` sends it.
+    /// Its Click configuration; `FRAME` makes a frame of an IP packet, `OUT` sends it.
     click: &'s str,
 }
 
@@ -117,8 +117,8 @@ fn sent(stats: &Value, slice: &str) -> u64 {
     number(&of.expect("a router")["interfaces"][0]["tx_bytes"])
 }
 
-/// Searches for a second in which several objects have their expected parts of a port's rate, in
-/// bytes a second, to within 1 %. In other seconds the machine or the senders may stop, so that
+/// Looks for a second in which several objects have their wanted parts of a port's rate, in bytes a
+/// second, to within 1 %. In other seconds the machine or the senders may stand still, so that
 /// queues run empty.
 fn shares(net: &Net, rate: f64, wanted: &[(&str, f64)], look: impl Fn(&Value) -> Vec<u64>) {
     let mut nearest = f64::MAX;
@@ -150,7 +150,7 @@ fn shares(net: &Net, rate: f64, wanted: &[(&str, f64)], look: impl Fn(&Value) ->
     panic!("shares are {:.2} % off in the best of 40 seconds", nearest * 100.0);
 }
 
-/// The same for slices' interfaces, by the counters of the eBPF programs.
+/// The same for slices' interfaces, by the programs' counters.
 fn shares_of(net: &Net, rate: f64, wanted: &[(&str, f64)]) {
     shares(net, rate, wanted, |stats| wanted.iter().map(|(slice, _)| sent(stats, slice)).collect())
 }
@@ -173,7 +173,7 @@ fn slices_share_a_port_by_weight_and_by_guarantee() {
         ],
     );
     sleep(Duration::from_millis(500));
-    // 200 less 100 and 20 Mb/s, in five parts; blue also gets one of them.
+    // 200 less 100 and 20 Mb/s is five parts; blue also gets one of them.
     let wanted = [("red", 48.0), ("green", 16.0), ("blue", 116.0), ("grey", 20.0)];
     shares_of(&net, 25e6, &wanted.map(|(what, mbits)| (what, mbits / 200.0)));
 }
@@ -226,8 +226,8 @@ fn a_guaranteed_slice_loses_nothing_and_waits_little_while_another_floods() {
     sleep(Duration::from_millis(300));
     let part = 2000.0 * 214.0 / 2.5e6;
     shares_of(&net, 20e6 / 8.0, &[("voice", part), ("flood", 1.0 - part)]);
-    // If a core stops for a moment, more than one packet in a hundred waits longer in that second,
-    // so another second counts. Buckets are powers of two.
+    // If a core stands still for a moment, more than one packet in a hundred waits longer in that
+    // second, so another second counts. Buckets are powers of two.
     const MOST_NS: u64 = 1 << 21;
     let mut stats = net.node.stats();
     let mut p99_ns = u64::MAX;
@@ -314,7 +314,7 @@ fn changes_of_rates_shares_and_queues_lose_nothing() {
         assert!(told.contains("in place"), "{told}");
         sleep(Duration::from_millis(300));
     }
-    // The node is killed, and the next one has the same result.
+    // The node is killed, and its successor has the same result.
     net.node.kill("node");
     net.node.up(&text(&net.near, "12Mb/s", &[red("", "")]));
     assert_eq!(net.pids(), pids, "nothing was restarted");
@@ -328,7 +328,7 @@ fn changes_of_rates_shares_and_queues_lose_nothing() {
     assert_eq!((found.tx, &found.drops), (COUNT, &Default::default()), "{stats:#}");
     assert_eq!(number(&queue(&stats, None, None)["waiting"]), 0);
 
-    // The switch is killed, and the next one has the same queues.
+    // The switch is killed, and its successor has the queues.
     let part = "cap: 20Mb/s";
     net.apply("1Gb/s", &[red(part, "{5: {packets: 77}}")]);
     let switch = net.switch().expect("a switch");

@@ -38,7 +38,7 @@ fn send(line: &Line, packets: u64) -> u64 {
 fn what_is_recorded_is_what_was_sent() {
     let line = Line::new();
     line.up_ipv4();
-    // From now on, hosts know their neighbours.
+    // Hosts know their neighbours from now on.
     assert!(line.a.ping("10.0.2.2", 1, &[]).expect("ping").is_perfect());
     let file = line.node.file("run.jsonl", "");
     let recording = line.node.start(&["record", "--every", "0.05", "-o", &file]);
@@ -135,7 +135,7 @@ fn top_shows_what_goes_and_gives_the_terminal_back() {
         assert!(shown.contains(text), "{text} is missing in {shown:?}");
     }
     assert!(shown.contains("\x1b[?1049h") && shown.contains("\x1b[?1049l"), "{shown:?}");
-    // Without a terminal, the command explains the alternative.
+    // Without a terminal the command says what to do.
     let refused = line.node.attempt(&["top"]);
     assert!(refused.stderr.contains("needs a terminal"), "{}", refused.stderr);
 }

@@ -80,7 +80,7 @@ fn with_arguments(registry: &europa_engine::Registry, class: &str, page: &str) -
     format!("{before}{}\n## Handlers\n{behind}", arguments(registry, class))
 }
 
-/// The first sentence about an element's task.
+/// The first sentence of what an element does.
 fn summary(page: &str) -> String {
     let text = section(page, "Description").unwrap_or("").replace('\n', " ");
     let end = text.find(". ").map_or(text.len(), |at| at + 1);
@@ -142,8 +142,7 @@ fn the_element_reference_is_current() {
 
 #[test]
 fn every_class_has_a_page_with_all_sections() {
-    // Elements of the library, and elements that only `europa click` has, or that it has in another
-    // form.
+    // Elements of the library, and those that only `europa click` has, or has in another form.
     let registry = europa_driver::registry();
     let other_names: Vec<&str> = registry.classes().flat_map(|info| info.also).copied().collect();
     let names = registry.classes().map(|info| info.name);
@@ -177,7 +176,7 @@ fn help(command: &[&str]) -> String {
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 
-/// A command's help without the options and exit codes that all commands have.
+/// A help without the options and exit codes that all commands have.
 fn own_part(help: &str, all: &str) -> String {
     let help = help.split("\n\nExit codes:").next().unwrap_or(help);
     let mut kept = String::new();

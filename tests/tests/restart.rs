@@ -1,5 +1,5 @@
-//! Measures how long a restarted router does not forward. The promise is at most 50 ms, for `europa
-//! restart` and for a kill; no other router loses a packet.
+//! How long a restarted router does not forward. The promise is 50 ms at most, for `europa restart`
+//! and for a kill; no other router loses a packet.
 
 mod line;
 
@@ -114,7 +114,7 @@ fn a_router_is_back_soon_and_others_lose_nothing() {
     received.lost = received.lost.saturating_sub(dropped);
     let outages = [say("asked to restart", &mut asked), say("killed", &mut killed)];
     assert!(received.is_perfect(), "{received:?}");
-    // A shared machine may stop for longer than the promise, so only the median must keep it.
+    // A shared machine may stand still for longer than the promise, so the median must keep it.
     // `europa bench changes` measures the longest outage.
     for [median, longest] in outages {
         assert!(median <= PROMISED && longest <= PROMISED * 40, "{outages:?}");

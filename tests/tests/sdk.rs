@@ -1,6 +1,6 @@
-//! Data planes built with `sdk/` serve all their interfaces while one of them is flooded, and tell
-//! the switch which packets they have sent. The test acts as the other end of the pool: receive
-//! program and switch.
+//! Data planes built on `sdk/` serve all their interfaces while one of them is flooded, and tell
+//! the switch which packets they sent. The test plays the other end of the pool: receive program
+//! and switch.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -17,9 +17,8 @@ use nix::fcntl::{F_SETFD, F_SETFL, FdFlag, OFlag, fcntl};
 const SLOTS: u32 = 512;
 const GEOMETRY: Geometry = Geometry { slots: SLOTS, slot_bytes: 2048, interfaces: 2 };
 const PAGE: u64 = 4096;
-/// The number of packets of the flooded interface that may pass before a packet of the other one is
-/// seen. All slots may circulate once between two checks, and more often while the test has no
-/// core.
+/// Packets of the flooded interface that may pass before a packet of the other one is seen. All
+/// slots may circulate once between two checks, and more often while the test has no core.
 const MOST_BEFORE: u64 = 8 * SLOTS as u64;
 
 /// Forwards so slowly that the ring of a flooded interface never runs empty.

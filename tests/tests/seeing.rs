@@ -37,7 +37,7 @@ impl Capturing {
 
     /// Ends the capture as Ctrl-C does. Returns its file, and the text at its end.
     fn stop(self) -> (PathBuf, String) {
-        // Answers may still be in transit.
+        // Answers may still be on their way.
         sleep(Duration::from_millis(200));
         self.process.signal(Signal::SIGINT);
         let output = self.process.wait(Duration::from_secs(10)).expect("it ends");
@@ -81,9 +81,9 @@ fn counted(before: &BTreeMap<String, Counters>, after: &BTreeMap<String, Counter
     counts
 }
 
-/// Whether the captured packets match the counters. They are at least the packets counted from the
-/// beginning to the end of the capture. They are at most the packets counted over a little more
-/// time, because hosts may send other packets meanwhile.
+/// Whether the captured packets match the counters. They are at least those counted from the
+/// beginning to the end of the capture. They are at most those counted a little longer, because
+/// hosts may send packets of their own meanwhile.
 fn same(found: &Counts, inside: &Counts, around: &Counts) -> bool {
     let of = |counts: &Counts, key| counts.get(key).copied().unwrap_or(0);
     found
@@ -114,8 +114,7 @@ fn a_capture_has_every_packet_of_both_directions() {
     assert!(same(&found, &inside, &around), "{said}: {found:?}, not {inside:?} to {around:?}");
     let all: u64 = found.values().sum();
     assert!(all > 10_000, "{found:?}");
-    // The rings had no room for the other packets, as the reading process may stop on a shared
-    // machine.
+    // The other packets found no room, as the process may stand still on a shared machine.
     let whole = tshark(&file, "frame", &["frame.number"]).expect("a capture file").len();
     assert_eq!(said, format!("{whole} packets captured, 0 lost"));
     // The capture shows packets as the router sees them: an answer follows its request, checksums
@@ -123,7 +122,7 @@ fn a_capture_has_every_packet_of_both_directions() {
     let echo = tshark(&file, "icmp", &["frame.interface_name", "icmp.type", "icmp.seq"]);
     let echo = echo.expect("fields");
     let steps = [("in", "8"), ("out", "8"), ("out", "0"), ("in", "0")];
-    // A late answer may come after the next request.
+    // An answer that is late comes after the next question.
     for seq in 1..=20 {
         let seq = seq.to_string();
         let group: Vec<_> = echo.iter().filter(|packet| packet[2] == seq).collect();
@@ -359,7 +358,7 @@ fn single_packets_are_followed() {
         json.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let received = steps.iter().filter(|step| step["what"]["received"].is_object());
     assert_eq!(received.count(), 2, "{json}");
-    // No capture runs any longer: the router forwards at the former rate.
+    // No capture runs any more: the router forwards at the former rate.
     assert_eq!(line.node.run(&["read", "red/r1", "trace"]).trim(), EMPTY);
     let output = line.node.attempt(&["trace", "red/none"]);
     let named = "there is no router red/none; there are: red/r1";
@@ -466,8 +465,7 @@ fn a_capture_is_read_from_a_pipe_and_shows_what_links_lose() {
     ));
     let (a, b) = (node.host("a"), node.host("b"));
     let _ = a.ping("10.0.2.2", 5, &[]).expect("a ping");
-    // The command is written as a user types it: the program behind the pipe reads while packets
-    // arrive.
+    // The command is as a user types it: the program behind the pipe reads while packets come.
     let program = europa_tests::europa();
     let command = format!(
         "{} --instance {} capture red/r1 -w - | tshark -n -l -r - -T fields -E separator=\\| \

@@ -1,5 +1,4 @@
-//! Slow paths change while they run: programs read their files again and keep running, and failures
-//! are shown.
+//! Slow paths change while they run: programs read files again and run on, and failures are shown.
 
 mod slow;
 
@@ -51,7 +50,7 @@ fn inside(node: &Node, router: &str, script: &str) -> String {
 /// Programs by name and process: the list stays the same while none is restarted.
 fn running(node: &Node, router: &str) -> Vec<(i32, String)> {
     let mut all = programs(node, router);
-    // The process above its program stays the same during that time.
+    // The parent of its program stays the same during that time.
     all.retain(|(_, name)| name != "europa" && name != "vtysh" && name != "python3");
     all
 }
@@ -100,7 +99,7 @@ fn n04_frr_and_bird_read_their_files_again_and_keep_their_adjacencies() {
     assert!(alice.ping("10.2.0.2", 3, &[]).expect("a ping").is_perfect());
 }
 
-/// FRR's daemons would never tell a new zebra about their routes, so they restart with it.
+/// FRR's daemons would never tell another zebra about their routes, so they restart with it.
 #[test]
 fn n05_who_needs_zebra_is_started_again_with_it() {
     skip_without!("ping", "bird", "vtysh");
@@ -137,7 +136,7 @@ fn a_changed_file_concerns_the_programs_that_use_it() {
     skip_without!("ip");
     let _turn = turn();
     let node = Node::new(None);
-    // Each program records its start and its signals.
+    // Each program records its start, or its signals.
     let slow = |a: &str, b: &str| {
         format!(
             "  files:\n    - {{path: /run/a.conf, text: \"{a}\"}}\n\
@@ -266,8 +265,8 @@ fn n09_routers_share_no_processes_and_no_users() {
     inside(&node, "s/a", &format!("kill -9 {}", number.trim()));
     wait("another one", Duration::from_secs(10), || mine().is_some_and(|(now, _)| now != pid));
 
-    // The kernel counts pages of pipes for each user: a user at the limit gets pipes of at most two
-    // pages.
+    // The kernel counts pages of pipes by user: a user at the limit gets pipes of two pages at
+    // most.
     let size = "python3 -c 'import fcntl, os; print(fcntl.fcntl(os.pipe()[0], 1032))'";
     assert_eq!(inside(&node, "s/b", size).trim(), "65536");
     let user = |router: &str| {
@@ -277,7 +276,7 @@ fn n09_routers_share_no_processes_and_no_users() {
     assert_ne!(user("s/a"), user("s/b"));
 }
 
-/// The node waits for programs that do not end, and does all other work meanwhile.
+/// The node waits for programs that do not end beside all its other work.
 #[test]
 fn programs_that_ignore_signals_hold_nobody_up() {
     skip_without!("ip");

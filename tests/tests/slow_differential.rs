@@ -33,10 +33,10 @@ use settings::Setting;
 const USUAL: u64 = 100;
 /// Packets of each run.
 const PACKETS: u16 = 24;
-/// The distance from one setting to the next one that is tried, because neighbours in the list are
-/// alike. It is a prime number, so that every setting has its turn.
+/// Distance from one setting to the next, because neighbours in the list are alike. It is a prime
+/// number, so that every setting has its turn.
 const STRIDE: usize = 7919;
-/// One in this number of runs has a second setting.
+/// One run of this many has a second setting.
 const ALONE: usize = 3;
 /// Runs of a block.
 const RUNS: u64 = 25;

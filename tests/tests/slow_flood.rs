@@ -97,13 +97,13 @@ fn flood(host: &Namespace, frame: &[u8], stop: &AtomicBool) -> u64 {
     let mut sent = 0;
     while !stop.load(Ordering::Relaxed) {
         sent += (0..BURST).filter(|_| sender.try_send(frame)).count() as u64;
-        // The flood represents another machine, so the pause leaves time for the daemons here.
+        // The pause stands for a flood from another machine, which takes no time from the daemons.
         std::thread::sleep(Duration::from_millis(1));
     }
     sent
 }
 
-/// Packets over the limit, which a router did not pass to Linux.
+/// Packets over the limit, which a router did not give to Linux.
 fn policed(node: &Node, router: &str) -> u64 {
     let told = node.run(&["read", router, "police.drops"]);
     let line = told.lines().find(|line| line.ends_with(" exceptions"));

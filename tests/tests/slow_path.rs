@@ -76,8 +76,8 @@ fn calm(a: &Namespace, b: &Namespace, number: u64, when: &str) {
     assert!(received.is_perfect(), "{when}: {received:?}");
 }
 
-/// Waits until fast paths have all routes of their Linux. Until then Linux forwards packets, and
-/// later packets may overtake them on the fast path.
+/// Waits until fast paths have all routes of their Linux. Before that Linux forwards, and later
+/// packets overtake on the fast path.
 fn agree(node: &Node) {
     for (router, interfaces) in ROUTERS {
         compare(node, router, interfaces);
@@ -142,7 +142,7 @@ fn frr_and_bird_converge_reroute_and_survive() {
     a_router_is_killed(&node, &a, &b);
     a_daemon_is_killed(&node);
 
-    // The kill of a node ends only processes of the node itself.
+    // The kill of a node ends no more than the node's own processes.
     let pids: Vec<i32> = ROUTERS
         .iter()
         .flat_map(|(router, _)| programs(&node, router))
@@ -161,7 +161,7 @@ fn frr_and_bird_converge_reroute_and_survive() {
     assert_eq!(before.new_ones().expect("a look"), Vec::<String>::new());
 }
 
-/// The traffic takes the other path, and later returns.
+/// The traffic takes the other way round, and later returns.
 fn a_link_fails(node: &Node, a: &Namespace, b: &Namespace) {
     // For a moment there may be no route at all.
     let goes_by = |interface: &str| {

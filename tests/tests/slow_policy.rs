@@ -1,4 +1,4 @@
-//! Decisions of a router's Linux take effect in its fast path: how fast, and how they are shown.
+//! Decisions of a router's Linux take effect in its fast path: how soon, and how they appear.
 
 #[path = "differential/far.rs"]
 mod far;
@@ -96,8 +96,8 @@ impl Bench {
         frame.ttl(64).flags_fragment(0x4000).udp(number, 7000, &[0; 1372])
     }
 
-    /// For how long packets still pass by eth1: measured from the beginning and from the end of a
-    /// command that forbids them.
+    /// How long packets pass by eth1 after the beginning and after the end of a command that
+    /// forbids them.
     fn passes_for(&self, forbid: &str) -> [Duration; 2] {
         self.far[1].forget();
         let mut sent = Vec::new();
@@ -166,7 +166,7 @@ const TIMES: usize = 25;
 const WATCH: Duration = Duration::from_millis(120);
 /// The bound of a change.
 const LONGEST: Duration = Duration::from_millis(50);
-/// If the machine stops, this is no fault of the router: the best of this number of measurements
+/// A machine that stands still is no fault of the router: the best of this many measurements
 /// counts.
 const MEASUREMENTS: usize = 3;
 

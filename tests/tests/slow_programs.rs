@@ -9,7 +9,7 @@ use std::time::Duration;
 use europa_tests::{Namespace, Node, run, skip_without};
 use slow::{compare, linux, programs, reach, router_pid, turn, wait};
 
-/// `a` ── r1 ── r2 ── `b`, with static routes in Linux.
+/// `a` ── r1 ── r2 ── `b`, with static routes, which Linux has.
 fn topology(r1: &str) -> String {
     let host = |name: &str, net: u8| {
         format!(
@@ -179,7 +179,7 @@ fn own_addresses_answer_like_any_linux() {
     compare(&node, "s/r1", INTERFACES);
 }
 
-/// Root of a slow path has all necessary rights there, and none on the host.
+/// Root of a slow path has all rights that it needs there, and none on the host.
 #[test]
 fn root_there_is_nobody_here() {
     skip_without!("ping");

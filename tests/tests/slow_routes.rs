@@ -79,7 +79,7 @@ fn a_hundred_thousand_routes_a_second() {
     );
     compare(&node, "s/r", INTERFACES);
 
-    // A new process gets all routes at once, so only the mirror's own speed counts.
+    // A new process learns all routes at once, so only the mirror's own speed counts.
     let old = router_pid(&node, "s/r").expect("a process");
     let start = Instant::now();
     kill(Pid::from_raw(old), Signal::SIGKILL).expect("a kill");
@@ -191,7 +191,7 @@ fn line(random: &mut Random, to: &mut String) {
     };
 }
 
-/// Adds or removes the routes to the first `count` prefixes.
+/// Adds routes to the first `count` prefixes, or takes them away.
 fn routes(node: &Node, what: &str, count: usize) {
     let lines = prefixes(count).map(|prefix| format!("route {what} {prefix} via 10.0.0.2\n"));
     batch(node, &lines.collect::<String>());

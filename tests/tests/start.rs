@@ -1,4 +1,4 @@
-//! Measures how soon a router forwards after its start: the promise is 30 ms.
+//! How soon a router forwards after its start: the promise is 30 ms.
 //!
 //! A stream of 20,000 packets a second runs while the router is killed. The node's log has the time
 //! at which it starts the new process. The capture behind the router has the time of the first
@@ -30,7 +30,7 @@ fn since_1970(text: &str) -> Duration {
     Duration::new(whole.parse().expect("seconds"), nanos.parse().expect("nanoseconds"))
 }
 
-/// The time from `start` to the first packet after the longest gap.
+/// From `start` to the first packet after the longest silence.
 fn first_packet(captured: &Captured, start: Duration) -> Duration {
     let times = captured.times().expect("times");
     let gap = times.windows(2).max_by_key(|pair| pair[1].saturating_sub(pair[0]));

@@ -4,7 +4,7 @@ mod line;
 
 use std::time::Duration;
 
-use europa_tests::{Namespace, kernel_lacks, skip_without, skipped};
+use europa_tests::{Namespace, skip_without};
 use line::{Line, ROUTER, ports};
 
 /// Bytes of a transfer, 200 MB.
@@ -209,100 +209,4 @@ fn a_sender_learns_how_long_segments_may_be() {
         transfer(&line.a, &line.b, at, BYTES / 4);
     }
     assert_eq!(wrong(&line.a) + wrong(&line.b), 0);
-}
-
-/// Super-packets that the switch has passed on whole, and those that it has cut.
-fn whole_and_cut(line: &Line) -> (u64, u64) {
-    let stats = line.node.stats();
-    let count = |name: &str| stats["switch"][name].as_u64().expect("a counter of the switch");
-    (count("whole_packets"), count("cut_packets"))
-}
-
-/// The documents of [`ports`], the right port with these further lines, and a router.
-fn with_right(more: &str) -> String {
-    ports().replace("device: eu-right\n", &format!("device: eu-right\n{more}")) + ROUTER
-}
-
-#[test]
-fn a_rate_and_rules_keep_them_whole_and_count_segments() {
-    skip_without!("python3", "nstat");
-    let rules = "---\nkind: filters\nname: all\nslice: red\nrules:\n\
-                 - {protocol: tcp, destination_port: 7001, action: drop}\n\
-                 - {protocol: tcp, action: {dscp: ef}}\n";
-    for (what, text) in [
-        ("a rate", with_right("rate: 2Gb/s\n")),
-        ("rules", with_right("") + rules),
-        ("both", with_right("rate: 2Gb/s\n") + rules),
-    ] {
-        let line = Line::new();
-        line.node.up(&text);
-        assert!(through(&line) < 0.4, "{what}: few frames came in super-packets");
-        let (whole, cut) = whole_and_cut(&line);
-        eprintln!("{what}: {whole} whole, {cut} cut");
-        assert!(whole > 1000 && whole > 4 * cut, "{what}: {whole} stayed whole, {cut} were cut");
-    }
-}
-
-#[test]
-fn a_packet_that_takes_too_long_at_a_rate_is_cut_first() {
-    skip_without!("python3", "nstat");
-    let line = Line::new();
-    // 64 kB would take 5 ms.
-    line.node.up(&with_right("rate: 100Mb/s\n"));
-    for at in ["10.0.2.2", "fd00:2::2"] {
-        transfer(&line.a, &line.b, at, BYTES / 20);
-    }
-    let (whole, cut) = whole_and_cut(&line);
-    eprintln!("{whole} whole, {cut} cut");
-    assert!(cut > 100, "only {cut} packets were cut, {whole} were not");
-    assert_eq!(wrong(&line.a) + wrong(&line.b), 0);
-}
-
-#[test]
-fn a_line_with_a_delay_keeps_them_whole_and_a_lossy_one_loses_segments() {
-    skip_without!("python3", "nstat");
-    let row = ports() + ROW;
-    let line = Line::new();
-    line.node.up(&(row.clone() + "---\nkind: link\nname: middle\ndelay: 1ms\nrate: 4Gb/s\n"));
-    for router in ["red/r1", "red/r2"] {
-        let share = through_one(&line, router);
-        assert!(share < 0.4, "few frames came to {router} in super-packets");
-    }
-    let (whole, cut) = whole_and_cut(&line);
-    eprintln!("{whole} whole, {cut} cut");
-    assert!(whole > 4 * cut, "{whole} stayed whole, {cut} were cut");
-    line.node.up(&(row + "---\nkind: link\nname: middle\nloss: 0.1%\n"));
-    let before = whole_and_cut(&line);
-    for (from, to, at) in [(&line.a, &line.b, "10.0.2.2"), (&line.b, &line.a, "fd00:1::2")] {
-        transfer(from, to, at, BYTES / 10);
-    }
-    let after = whole_and_cut(&line);
-    assert_eq!(after.0, before.0, "a super-packet has passed the lossy line");
-    assert!(after.1 > before.1 + 100, "few super-packets came to the lossy line");
-}
-
-#[test]
-fn a_vlan_tag_goes_on_and_off_without_a_cut() {
-    skip_without!("python3", "nstat");
-    if let Some(why) = kernel_lacks(&["VLAN"]) {
-        skipped(&why);
-        return;
-    }
-    let line = Line::new();
-    line.b.ip(&["address", "flush", "dev", "eth0"]).expect("no addresses");
-    line.b
-        .ip(&["link", "add", "link", "eth0", "name", "tagged", "type", "vlan", "id", "10"])
-        .expect("a VLAN");
-    line.b.ip(&["link", "set", "tagged", "up"]).expect("a VLAN");
-    for (address, to, via) in
-        [("10.0.2.2/24", "10.0.1.0/24", "10.0.2.1"), ("fd00:2::2/64", "fd00:1::/64", "fd00:2::1")]
-    {
-        line.b.address("tagged", address).expect("an address");
-        line.b.ip(&["route", "replace", to, "via", via]).expect("a route");
-    }
-    line.node.up(&(ports() + &ROUTER.replace("port: right,", "port: right, match: {vlan: 10},")));
-    assert!(through(&line) < 0.4, "few frames came in super-packets");
-    let (whole, cut) = whole_and_cut(&line);
-    eprintln!("{whole} whole, {cut} cut");
-    assert!(whole > 1000 && cut == 0, "{whole} stayed whole, {cut} were cut");
 }

@@ -1,5 +1,5 @@
-//! Replaces the graph of a router that translates addresses, while numbered streams pass through it
-//! in both directions. No packet is lost or overtaken, and flows keep their translations.
+//! Another graph takes over from a router that translates addresses, while numbered streams pass it
+//! both ways. No packet is lost or overtaken, and flows keep their translations.
 
 mod line;
 
@@ -82,7 +82,7 @@ impl Load {
             let sent = stream.stop();
             let received: Received = sink.stop(sent);
             eprintln!("{rate:.0} packets/s, of {sent}: {received:?}");
-            // A stream is paced by its sink, so a busy machine slows the stream down.
+            // A stream is paced by its sink, which a busy machine slows down.
             assert!(rate > f64::from(RATE) * 0.25, "too slow to show anything: {rate}");
             assert!(received.is_perfect(), "of {sent}: {received:?}; {}", counters());
         }

@@ -1,4 +1,4 @@
-//! Tests the unit under a real systemd, in namespaces of its own. A node starts with the machine, a
+//! The unit under a real systemd, in namespaces of its own. A node comes up with the machine, a
 //! killed node is started again and loses nothing, and after a reboot everything is back.
 
 use std::fs;
@@ -18,14 +18,14 @@ fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// The mount point of control groups of version 2.
+/// Where control groups of version 2 are.
 fn cgroups() -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let found = mounts.lines().find(|line| line.split(' ').nth(2) == Some("cgroup2"))?;
     Some(found.split(' ').nth(1)?.to_owned())
 }
 
-/// The first requirement of the test that is missing.
+/// The first need of the test that is missing.
 fn lacks() -> Option<String> {
     if let Some(why) = missing(&["systemctl", "unshare", "nsenter", "ping"]) {
         return Some(why);

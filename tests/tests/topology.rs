@@ -1,4 +1,4 @@
-//! Tests links that behave like real lines, and hosts from documents, with real traffic.
+//! Links that behave like real lines, and hosts made from the YAML, by real traffic.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -87,8 +87,8 @@ fn within(what: &str, found: f64, wanted: f64, tolerance: f64) {
     assert!((found - wanted).abs() <= tolerance, "{what}: {found}, wanted {wanted} ± {tolerance}");
 }
 
-/// The shortest of 40 round trips, in milliseconds: every round trip has the line's delay, but not
-/// that of a busy machine.
+/// Milliseconds of the shortest round trip of 40: a line's delay is in every round trip, that of a
+/// busy machine is not.
 fn shortest_ms(from: &Namespace, to: &str) -> f64 {
     let ping = from.ping(to, 40, &[]).expect("a ping");
     assert!(ping.is_perfect(), "{ping:?}");
@@ -149,7 +149,7 @@ fn a_link_to_a_host_is_a_line_too() {
     // The line has the same effects in the other direction.
     let back = b.ping("10.0.1.2", 100, &[]).expect("a ping");
     within("5 ms there and 20 ms back", shortest(&back), 25.0, 2.0);
-    // No process polls while a packet is in transit, and no wake-up is missed.
+    // No process polls while a packet is under way, and no wake-up is missed.
     let one = a.ping("10.0.2.2", 5, &["-i", "0.5"]).expect("a ping");
     assert!(one.received >= 2, "{one:?}");
 }
@@ -171,7 +171,7 @@ fn losses_have_their_share_and_others_lose_nothing() {
         let (received, sent) = stream(&net, 20_000, 10_000);
         let sent_beside = other.stop();
         let count = sent as f64;
-        // Four standard deviations of the measured share.
+        // Four standard deviations of the share that is found.
         let tolerance = 4.0 * deviations * (share * (1.0 - share) / count).sqrt();
         within(wan, received.lost as f64 / count, share, tolerance);
         assert_eq!((received.duplicates, received.corrupted, received.late), (0, 0, 0));

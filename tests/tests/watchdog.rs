@@ -1,5 +1,4 @@
-//! Tests that the node's loop serves requests between two turns: no turn takes long, whatever the
-//! number of objects.
+//! The node's loop serves requests between two turns: no turn takes long, however many objects there are.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;

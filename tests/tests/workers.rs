@@ -1,6 +1,6 @@
-//! A switch with two workers, between devices with two queues: routers and ports are distributed
-//! over the workers. With three routers between two ports, each router has one port on the other
-//! worker, so packets pass between workers.
+//! A switch with two workers, between devices with two queues: routers and ports are shared out
+//! among the workers, so that of three routers between two ports each has one port on the other
+//! worker, and packets are handed over.
 
 mod line;
 
@@ -14,11 +14,10 @@ use line::{Line, ROUTER, ports};
 const RATE: u32 = 4_000;
 /// Slots of one tenant's pool: so few that an occasional loss would soon stop it.
 const SLOTS: u32 = 64;
-/// The maximum number of packets of one stream in transit: those of four streams are fewer than
-/// [`SLOTS`].
+/// Packets of one stream at once: those of four streams are fewer than [`SLOTS`].
 const FEW: u64 = 8;
-/// The maximum number of packets of one stream in transit, more than [`SLOTS`]: a slot is used
-/// again while the kick that sends it still runs.
+/// Packets of one stream at once, more than [`SLOTS`]: a slot is used again while the kick that
+/// sends it still runs.
 const MANY: u64 = 200;
 /// The other tenants' networks: 10.N.1.0/24 on the left and 10.N.2.0/24 on the right.
 const OTHERS: [u8; 2] = [9, 8];
@@ -54,8 +53,8 @@ fn line() -> Option<Line> {
                 .expect("a route");
         }
     }
-    // Otherwise hosts would look up neighbours again, and later packets would overtake those that
-    // wait for the answer.
+    // Otherwise hosts resolve neighbours again, and later packets pass those that wait for the
+    // answer.
     for net in [0].into_iter().chain(OTHERS) {
         for (host, side) in [(&line.a, 1), (&line.b, 2)] {
             let (address, mac) =
@@ -109,8 +108,8 @@ fn packets_where_programs_are_parked(pid: i32) -> u64 {
     devices.iter().flat_map(|device| [1, 9].map(|at| field(device, at).expect("a number"))).sum()
 }
 
-/// The results of every tenant's streams, in both directions and to two UDP ports each, during
-/// `act`. Each stream of the tenant with few slots has `at_once` packets in transit.
+/// The results of every tenant's streams, both ways and to two UDP ports each, during `act`. Each
+/// stream of the tenant with few slots has `at_once` packets under way.
 fn streams(line: &Line, at_once: u64, act: impl FnOnce()) -> Vec<Received> {
     let mut all = Vec::new();
     for net in [0].into_iter().chain(OTHERS) {
@@ -235,7 +234,7 @@ const KILLED: [&[&str]; 9] = [
     &["switch"],
     &["switch"],
     &["switch"],
-    // At this point the node restarts the router later than a router that fails for the first time.
+    // At this point the node restarts the router later than one that fails for the first time.
     &["switch", "router"],
     &["switch", "router"],
     &["switch", "router"],
@@ -256,8 +255,8 @@ fn kill_at_once(line: &Line, roles: &[&str]) {
     run(&["kill", "-9"].into_iter().chain(pids).collect::<Vec<_>>()).expect("a kill");
 }
 
-/// The dead switch leaves entries in its lists. The numbers of their pools may then belong to other
-/// pools.
+/// The dead switch leaves entries in its lists. The numbers of their pools may then belong to
+/// others.
 #[test]
 fn routers_killed_with_the_switch_find_their_pools_whole() {
     skip_without!("ping");

@@ -161,7 +161,7 @@ fn a_program_forwards_in_an_isolated_router() {
     stream.stop();
     assert_eq!(sink.packets(), 0);
 
-    // With another configuration the program restarts, and its maps remain.
+    // With another configuration the program restarts, and its maps stay.
     let before = counted(&node);
     let file = node.file("other.yaml", &document(&object, ", CONSTANTS \"closed_port 7\""));
     node.run(&["apply", &file]);

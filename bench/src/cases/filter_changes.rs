@@ -37,7 +37,7 @@ enum Changes {
     NoRules,
     /// The rules do not change.
     None,
-    /// This number of changes a second.
+    /// This many changes a second.
     Paced,
     /// As many changes as possible.
     Most,

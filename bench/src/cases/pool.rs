@@ -359,7 +359,7 @@ impl Router {
         }
     }
 
-    /// The router's output until now.
+    /// The router's output so far.
     fn said(&mut self) -> String {
         let _ = self.child.kill();
         let mut text = String::new();

@@ -101,7 +101,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The sums with one more flow.
+    /// With one more flow.
     #[must_use]
     pub fn with(self, flow: &Flow, need: &Need) -> Self {
         Self {
@@ -111,7 +111,7 @@ impl Shared {
         }
     }
 
-    /// The sums without one of the flows.
+    /// Without one of them.
     #[must_use]
     pub fn without(self, flow: &Flow, need: &Need) -> Self {
         Self {

@@ -31,7 +31,7 @@ pub struct Machine {
 /// The slice or router that contains the flows' queues.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Class {
-    /// The slice's guarantee.
+    /// Its guarantee.
     pub rate: BytesPerSecond,
     /// Sum of the rates that are guaranteed to the class's siblings.
     pub siblings_rate: BytesPerSecond,

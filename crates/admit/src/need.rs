@@ -12,7 +12,7 @@ pub struct Need {
     /// Depth of the guarantee. Even after a delay of the bound, the queue must have tokens for its
     /// backlog; see [`crate::Terms`].
     pub depth: Bytes,
-    /// The maximum number of bytes that wait.
+    /// Most bytes that wait.
     pub backlog: Bytes,
     /// Slots for the flow's packets, if all have the smallest size.
     pub slots: u64,

@@ -52,7 +52,7 @@ units! {
 impl Div<BytesPerSecond> for Bytes {
     type Output = Seconds;
 
-    /// The time for this number of bytes.
+    /// The time for this many bytes.
     fn div(self, rate: BytesPerSecond) -> Seconds {
         Seconds(self.0 / rate.0)
     }

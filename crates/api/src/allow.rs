@@ -52,7 +52,7 @@ pub enum Allow {
     Poll,
     /// Documents of `kind: port`, and ports that the slice's reservation does not name.
     Port,
-    /// `program` of fast paths, and of user parts of XDP programs.
+    /// `program` of fast paths.
     Program,
     /// `programs` of the slice itself.
     Programs,
@@ -153,7 +153,6 @@ fn leads_out(path: &Option<At<String>>) -> Option<Place> {
 pub(crate) fn of_router(router: &Router, reservation: Option<&Reservation>) -> Named {
     let fast_path = &router.fast_path.value;
     let object = fast_path.xdp.as_ref().and_then(|xdp| Some(xdp.value.file()?.1.clone()));
-    let user = fast_path.xdp.as_ref().and_then(|xdp| xdp.value.user.as_ref());
     let name = router.name.place;
     let single = [
         (Allow::Grants, router.grants.first().map(|grant| grant.place)),
@@ -161,10 +160,9 @@ pub(crate) fn of_router(router: &Router, reservation: Option<&Reservation>) -> N
         (Allow::Elements, fast_path.elements.as_ref().map(|elements| elements.place)),
         (Allow::Object, leads_out(&object)),
         (Allow::Program, fast_path.program.first().map(|program| program.place)),
-        (Allow::Program, user.map(|user| user.place)),
         (Allow::Cpu, router.cpu.first().map(|cpu| cpu.place)),
         (Allow::Poll, (router.poll == Poll::Busy).then_some(name)),
-        (Allow::Run, (router.run == Run::Inline && !fast_path.is_absent()).then_some(name)),
+        (Allow::Run, (router.run == Run::Inline).then_some(name)),
     ];
     let slow_path = router.slow_path.iter().map(|slow_path| &slow_path.value);
     let in_slow_path = slow_path.flat_map(|slow_path| {
@@ -182,9 +180,11 @@ pub(crate) fn of_router(router: &Router, reservation: Option<&Reservation>) -> N
         let port = interface.port.as_ref();
         let reserved = |port: &str| reservation.is_some_and(|all| all.port(port).is_some());
         let foreign = port.filter(|port| !reserved(port)).map(|port| port.place);
+        let standby = interface.standby.as_ref();
+        let foreign_standby = standby.filter(|port| !reserved(port)).map(|port| port.place);
         let on_port = |place: Option<Place>| place.filter(|_| port.is_some());
         [
-            (Allow::Port, foreign),
+            (Allow::Port, foreign.or(foreign_standby)),
             (Allow::Match, on_port(place(&interface.matches))),
             (Allow::Mac, on_port(place(&interface.mac))),
         ]

@@ -81,7 +81,7 @@ pub enum NamedFile {
     /// The contents of a file. An object file is in base64 (RFC 4648), and may replace its source
     /// in C. For a program with elements, it is the program's absolute path.
     Text(String),
-    /// The reason why the file could not be read.
+    /// Why it could not be read.
     Unreadable {
         /// The system's error.
         error: String,

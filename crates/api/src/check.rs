@@ -7,7 +7,6 @@ mod flows;
 mod hosts;
 mod inline;
 mod kernel;
-mod machine_ports;
 mod names;
 mod next_hops;
 mod nodes;
@@ -43,7 +42,6 @@ pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
         topology::link(link, draft, &ends, problems);
     }
     tunnels::all(draft, &ends, problems);
-    machine_ports::all(draft, problems);
     for host in &draft.documents.hosts {
         hosts::values(host, problems);
     }

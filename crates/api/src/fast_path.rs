@@ -143,8 +143,6 @@ pub enum Choice<'a> {
     Bridge,
     /// `click` or `click_file`.
     Click(&'a Configuration),
-    /// No fast path: the router has a slow path alone.
-    Nothing,
     /// `program`: command and arguments.
     Program(&'a [At<String>]),
     /// `xdp`, and its object in base64.
@@ -152,12 +150,6 @@ pub enum Choice<'a> {
 }
 
 impl FastPath {
-    /// Whether the router has a slow path alone.
-    pub fn is_absent(&self) -> bool {
-        let named = self.click.is_some() || self.click_file.is_some() || self.xdp.is_some();
-        self.builtin.is_none() && self.program.is_empty() && !named
-    }
-
     /// The kind of fast path; `None` only for a Click file that was not read.
     pub fn choice(&self) -> Option<Choice<'_>> {
         match self.builtin.as_ref().map(|builtin| builtin.value) {
@@ -165,7 +157,6 @@ impl FastPath {
                 Some(Choice::Ipv4 { routes: &self.routes, neighbours: &self.neighbours })
             }
             Some(Builtin::Bridge) => Some(Choice::Bridge),
-            None if self.is_absent() => Some(Choice::Nothing),
             None if !self.program.is_empty() => Some(Choice::Program(&self.program)),
             None => match (&self.xdp, &self.configuration) {
                 (Some(xdp), Some(object)) => Some(Choice::Xdp(xdp, object)),

@@ -14,7 +14,7 @@ use crate::tree::{self, Node, Value};
 /// The reason why an object cannot be set up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fault {
-    /// The object that has the fault.
+    /// Whose fault it is.
     pub object: Key,
     /// The field, from the outermost inwards. If not all of it is written in the file, the written
     /// part counts.

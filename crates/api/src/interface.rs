@@ -21,6 +21,10 @@ pub struct Interface {
     /// Its port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<At<Name>>,
+    /// Its port if its router is on the other of two nodes of a cluster. Without a cluster it has no
+    /// effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standby: Option<At<Name>>,
     /// Or the link that joins the interface to another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<At<Name>>,
@@ -103,6 +107,7 @@ impl Decode for Interface {
         let mut fields = Fields::open(node, "an interface", context)?;
         let interface = Interface {
             port: fields.optional("port"),
+            standby: fields.optional("standby"),
             link: fields.optional("link"),
             matches: fields.optional("match"),
             mac: fields.optional("mac"),
@@ -118,6 +123,12 @@ impl Decode for Interface {
             let problem = Problem::new(matches.place, "an interface on a link has no `match`")
                 .label("everything on the link is its own")
                 .help("remove it; only a port is shared");
+            fields.context.report(problem);
+        }
+        if let (None, Some(standby)) = (&interface.port, &interface.standby) {
+            let problem = Problem::new(standby.place, "a `standby` is for a `port`")
+                .label("no `port` beside it")
+                .help("remove it: a link may lead from one node to another");
             fields.context.report(problem);
         }
         fields.close();
@@ -151,13 +162,6 @@ pub struct Match {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<u16>>")]
     pub udp: Vec<At<u16>>,
-    /// Packets to the port's Ethernet address and one of these TCP ports.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Option<Vec<u16>>")]
-    pub tcp: Vec<At<u16>>,
-    /// ICMP and ICMPv6 packets to the port's Ethernet address, except neighbour discovery.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub icmp: Option<At<bool>>,
     /// The packets of a VXLAN tunnel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vxlan: Option<At<Vxlan>>,
@@ -201,10 +205,6 @@ pub enum Selector<'a> {
     Prefix(&'a [At<IpNet>]),
     /// Packets to the port's address and one of these UDP destination ports.
     Udp(&'a [At<u16>]),
-    /// Packets to the port's address and one of these TCP destination ports.
-    Tcp(&'a [At<u16>]),
-    /// Packets of ICMP and ICMPv6 to the port's address.
-    Icmp,
     /// The packets of the tunnel.
     Vxlan(&'a Vxlan),
     /// Packets to the port's address with one of these labels.
@@ -222,10 +222,6 @@ impl Match {
             Selector::Prefix(&self.prefix)
         } else if !self.udp.is_empty() {
             Selector::Udp(&self.udp)
-        } else if !self.tcp.is_empty() {
-            Selector::Tcp(&self.tcp)
-        } else if self.icmp.is_some_and(|icmp| icmp.value) {
-            Selector::Icmp
         } else if let Some(vxlan) = &self.vxlan {
             Selector::Vxlan(vxlan)
         } else if !self.mpls.is_empty() {
@@ -248,7 +244,7 @@ fn bound(fields: &mut Fields<'_, '_>) -> Vec<At<IpNet>> {
     fields.list("bind")
 }
 
-const KINDS: [&str; 8] = ["mac", "prefix", "udp", "tcp", "icmp", "vxlan", "mpls", "all"];
+const KINDS: [&str; 6] = ["mac", "prefix", "udp", "vxlan", "mpls", "all"];
 
 impl Decode for Match {
     fn decode(node: &Node, context: &mut Context) -> Option<Match> {
@@ -259,8 +255,6 @@ impl Decode for Match {
             mac: fields.optional("mac"),
             prefix: fields.list("prefix"),
             udp: fields.list("udp"),
-            tcp: fields.list("tcp"),
-            icmp: fields.optional("icmp"),
             vxlan: fields.optional("vxlan"),
             mpls: fields.list("mpls"),
             all: fields.optional("all"),
@@ -274,7 +268,7 @@ impl Decode for Match {
                 .help("add `vlan`; an interface with `all: true` alone may send any tag");
             fields.context.report(problem);
         }
-        for list in ["prefix", "udp", "tcp", "mpls"] {
+        for list in ["prefix", "udp", "mpls"] {
             if let Some((key, Node { value: Value::List(items), .. })) = fields.take(list)
                 && items.is_empty()
             {

@@ -126,7 +126,7 @@ impl Problem {
         self
     }
 
-    /// The name of the file with the mistake.
+    /// The name of the file it is in.
     pub fn file(&self) -> &str {
         self.file.as_ref().map_or("", |file| file.name())
     }

@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::decode::{Context, Decode, Fields, entries};
-use crate::machine_port::MachinePort;
 use crate::quantity::{Bytes, Cores};
 use crate::source::At;
 use crate::tree::Node;
@@ -38,10 +37,6 @@ pub struct Reservation {
     /// Default: the unreserved rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filters: Option<At<u32>>,
-    /// TCP and UDP ports of the node's addresses: their packets go to its slow paths with an uplink.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Option<Vec<MachinePort>>")]
-    pub machine_ports: Vec<At<MachinePort>>,
 }
 
 /// Shares of ports, in the order of the file.
@@ -97,9 +92,8 @@ impl Decode for Reservation {
         let slots = fields.optional("slots");
         let queues = fields.optional("queues");
         let filters = fields.optional("filters");
-        let machine_ports = fields.list("machine_ports");
         fields.close();
-        Some(Reservation { ports, cpu, memory, slots, queues, filters, machine_ports })
+        Some(Reservation { ports, cpu, memory, slots, queues, filters })
     }
 }
 

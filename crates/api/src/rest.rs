@@ -171,7 +171,7 @@ pub struct FieldChange {
 pub struct Event {
     /// The number of the former event plus one.
     pub sequence: u64,
-    /// The time, in the format of RFC 3339.
+    /// When, as RFC 3339 has it.
     pub time: String,
     /// The event reports a fault.
     pub warning: bool,
@@ -239,7 +239,7 @@ pub struct NodeInfo {
 pub struct Whoami {
     /// `root`, or the name of a user.
     pub name: String,
-    /// Whether the caller has all rights.
+    /// It has all rights.
     pub admin: bool,
     /// Its role on each slice.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -264,7 +264,7 @@ pub struct NewToken {
 pub struct TokenInfo {
     /// The token's identifier, which is needed to revoke it.
     pub id: String,
-    /// The owner of the token.
+    /// Whose it is.
     pub user: String,
     /// The time when the token was made, as RFC 3339 writes it.
     pub created: String,
@@ -290,6 +290,15 @@ pub struct MadeToken {
 pub struct TokenList {
     /// The tokens without expired ones, the oldest first.
     pub tokens: Vec<TokenInfo>,
+}
+
+/// The body of `PUT /v1/lease`: the lease of this node in its cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Lease {
+    /// Until when ports of routers with `without_lease: stop` carry frames, in nanoseconds of
+    /// `CLOCK_BOOTTIME`. 0: the lease has ended. An earlier time than the present one has no effect.
+    pub deadline_ns: u64,
 }
 
 /// The body of `POST /v1/slices/SLICE/filters`: the node makes all changes in one step, or none.
@@ -350,9 +359,9 @@ pub struct FilterChanged {
 pub struct FilterList {
     /// Filters of documents, then filters with numbers.
     pub filters: Vec<FilterStatus>,
-    /// Entries that the slice uses.
+    /// Entries that they take.
     pub entries: u64,
-    /// Entries that the slice may use.
+    /// Entries that they may take.
     pub limit: u64,
 }
 
@@ -367,7 +376,7 @@ pub struct FilterStatus {
     pub number: Option<u32>,
     /// The rule.
     pub rule: Rule,
-    /// Entries that the rule uses.
+    /// Entries that it takes.
     pub entries: u64,
     /// Packets that it matched.
     pub packets: u64,
@@ -498,7 +507,7 @@ impl ProblemDetails {
         self
     }
 
-    /// A configuration that is impossible.
+    /// A configuration that cannot be.
     pub fn configuration(detail: impl Into<String>) -> ProblemDetails {
         ProblemDetails::new("configuration", "The configuration is not right", 422, detail)
     }
@@ -548,7 +557,7 @@ impl ProblemDetails {
         ProblemDetails::new("failed", "It was tried and failed", 500, detail)
     }
 
-    /// A request that is invalid.
+    /// A request that makes no sense.
     pub fn bad_request(detail: impl Into<String>) -> ProblemDetails {
         ProblemDetails::new("bad-request", "The request makes no sense", 400, detail)
     }
@@ -581,11 +590,8 @@ pub fn schemas() -> serde_json::Map<String, Value> {
         FilterChanges,
         FilterList,
         crate::lsp::LspList,
-        crate::MachinePortList,
-        crate::MachinePortRequest,
-        crate::MachinePortState,
-        crate::SliceResources,
         NodeInfo,
+        Lease,
         Said,
         Whoami,
         NewToken,

@@ -191,7 +191,7 @@ impl<'a> Rights<'a> {
         for router in self.stored.routers.iter().filter(|one| self.role(&one.slice).is_some()) {
             shown.insert(router.name.to_string());
             let interfaces = router.interfaces.0.iter().map(|(_, interface)| interface);
-            let named = interfaces.flat_map(|i| i.port.iter().chain(&i.link));
+            let named = interfaces.flat_map(|i| i.port.iter().chain(&i.standby).chain(&i.link));
             shown.extend(named.map(ToString::to_string));
         }
         let mut hidden = BTreeSet::new();

@@ -29,10 +29,14 @@ pub struct Router {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<At<Name>>,
     /// Whether another node of the cluster starts the router when its own node has ended. Default:
-    /// true for a router that is not bound to a machine: it has no port, `node`, `uplink` or grant,
-    /// and no flow names it. Without a cluster it has no effect.
+    /// true for a router that is not bound to a machine: it has no port without `standby`, no `node`,
+    /// `uplink` or grant, and no flow names it. Without a cluster it has no effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub takeover: Option<At<bool>>,
+    /// The behaviour of its ports while its node has no lease in the cluster. Default: `stop` with a
+    /// `standby`, otherwise `keep`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_lease: Option<At<WithoutLease>>,
     /// Where its fast path runs.
     #[schemars(with = "Option<Run>")]
     pub run: Run,
@@ -40,12 +44,8 @@ pub struct Router {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inline: Option<At<Inline>>,
     /// The router's interfaces by name, in the order in which a program finds them in the pool.
-    /// A router with a slow path alone has none.
-    #[schemars(with = "Option<Interfaces>")]
     pub interfaces: Interfaces,
-    /// The program that handles the router's packets. A router with a slow path alone has none.
-    #[serde(skip_serializing_if = "is_absent")]
-    #[schemars(with = "Option<FastPath>")]
+    /// The program that handles the router's packets.
     pub fast_path: At<FastPath>,
     /// The router's own Linux, where routing protocols and other programs run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,14 +67,19 @@ pub struct Router {
     pub cpu: Vec<At<u16>>,
 }
 
+/// The behaviour of a router's ports while its node has no lease in its cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WithoutLease {
+    /// They drop all frames, in both directions: another node may run the router.
+    Stop,
+    /// They carry frames. No other node takes the router over automatically.
+    Keep,
+}
+
 /// Interfaces in the order of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Interfaces(pub Vec<(At<InterfaceName>, At<Interface>)>);
-
-/// Whether a router has no fast path.
-fn is_absent(fast_path: &At<FastPath>) -> bool {
-    fast_path.is_absent()
-}
 
 /// Where a fast path runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -146,9 +151,6 @@ pub enum SlotBytes {
     Large,
 }
 
-/// Slots of the pool of a router without interfaces: the fewest.
-const LEAST_SLOTS: u32 = 64;
-
 impl Pool {
     /// Default number of slots of a pool.
     pub const DEFAULT_SLOTS: u32 = 8192;
@@ -168,6 +170,14 @@ impl Router {
     /// `slice/router`, the router's name in the whole node.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.slice, self.name)
+    }
+
+    /// Whether its ports drop all frames while its node has no lease.
+    pub fn stops_without_lease(&self) -> bool {
+        match &self.without_lease {
+            Some(said) => said.value == WithoutLease::Stop,
+            None => self.interfaces.0.iter().any(|(_, interface)| interface.standby.is_some()),
+        }
     }
 
     /// An interface and its index, found by name.
@@ -212,29 +222,14 @@ impl Decode for Router {
         let slice = fields.required("slice");
         let node = fields.optional("node");
         let takeover = fields.optional("takeover");
-        let mut run = fields.optional("run").unwrap_or_default();
+        let without_lease = fields.optional("without_lease");
+        let run = fields.optional("run").unwrap_or_default();
         let inline = fields.optional("inline");
-        // Programs with ports of the machine need neither interfaces nor a fast path.
-        let is_empty = |node: &Node| matches!(&node.value, Value::Map(all) if all.is_empty());
-        let alone = fields.take("slow_path").is_some()
-            && fields.take("fast_path").is_none()
-            && fields.take("interfaces").is_none_or(|(_, value)| is_empty(value));
-        let (interfaces, fast_path);
-        if alone {
-            // The switch runs its empty graph, so it has no process.
-            run = Run::Inline;
-            interfaces = Some(Interfaces::default());
-            fast_path = Some(At { value: FastPath::default(), place: fields.place() });
-        } else {
-            interfaces = fields.required("interfaces");
-            fast_path = fields.required("fast_path");
-        }
+        let interfaces = fields.required("interfaces");
+        let fast_path = fields.required("fast_path");
         let slow_path: Option<At<SlowPath>> = fields.optional("slow_path");
         let grants = fields.list("grants");
-        let mut pool: Pool = fields.optional("pool").unwrap_or_default();
-        if alone {
-            pool.slots.value = LEAST_SLOTS;
-        }
+        let pool = fields.optional("pool").unwrap_or_default();
         let poll = fields.optional("poll").unwrap_or_default();
         let cpu = fields.list("cpu");
         fields.close();
@@ -243,6 +238,7 @@ impl Decode for Router {
             slice: slice?,
             node,
             takeover,
+            without_lease,
             run,
             inline,
             interfaces: interfaces?,
@@ -295,6 +291,13 @@ impl Decode for Run {
             "a place to run",
             &[("isolated", Run::Isolated), ("inline", Run::Inline), ("kernel", Run::Kernel)],
         )
+    }
+}
+
+impl Decode for WithoutLease {
+    fn decode(node: &Node, context: &mut Context) -> Option<WithoutLease> {
+        let all = [("stop", WithoutLease::Stop), ("keep", WithoutLease::Keep)];
+        word(node, context, "what ports do without a lease", &all)
     }
 }
 

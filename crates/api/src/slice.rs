@@ -6,7 +6,6 @@ use serde::Serialize;
 use crate::allow::Allow;
 use crate::decode::{Context, Decode, Fields, word};
 use crate::link::LinkAddresses;
-use crate::quantity::Cores;
 use crate::reservation::Reservation;
 use crate::source::At;
 use crate::tree::Node;
@@ -31,38 +30,10 @@ pub struct Slice {
     #[serde(skip_serializing_if = "Programs::is_none")]
     #[schemars(with = "Option<Programs>")]
     pub programs: Programs,
-    /// The kernel resources that XDP programs of its routers may use.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub program_limits: Option<ProgramLimits>,
     /// Fields that name objects of the machine, which documents of the slice's owners may contain.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<Allow>>")]
     pub allow: Vec<At<Allow>>,
-}
-
-/// The kernel resources that an XDP program may use.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct ProgramLimits {
-    /// Most instructions that the kernel's verifier follows in a program and the stages that it calls,
-    /// up to 1000000 in each. Default: 100000.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub instructions: Option<At<u32>>,
-    /// CPU time of the program for each interface, in cores, at least 0.2. While it has used up more,
-    /// its frames are dropped. Default: unlimited.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<At<Cores>>,
-}
-
-impl Decode for ProgramLimits {
-    fn decode(node: &Node, context: &mut Context) -> Option<ProgramLimits> {
-        let mut fields = Fields::open(node, "limits of programs", context)?;
-        let instructions = fields.optional("instructions");
-        let cpu = fields.optional("cpu");
-        fields.close();
-        Some(ProgramLimits { instructions, cpu })
-    }
 }
 
 /// The XDP programs that may run in the kernel.
@@ -107,10 +78,8 @@ impl Decode for Slice {
         let links = fields.optional("links");
         let reservation = fields.optional("reservation");
         let programs = fields.optional("programs").unwrap_or_default();
-        let program_limits = fields.optional("program_limits");
         let allow = fields.list("allow");
         fields.close();
-        let name = name?;
-        Some(Slice { name, description, links, reservation, programs, program_limits, allow })
+        Some(Slice { name: name?, description, links, reservation, programs, allow })
     }
 }

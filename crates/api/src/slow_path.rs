@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::decode::{Context, Decode, Fields, word};
-use crate::machine_port::InsidePort;
 use crate::problem::Problem;
 use crate::source::At;
 use crate::tree::{Node, Value};
@@ -28,11 +27,6 @@ pub struct SlowPath {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<bool>")]
     pub uplink: Option<At<bool>>,
-    /// Ports of the machine that the slice reserves, whose packets go to a port here. Default: a
-    /// program gets a reserved port when it binds a port here.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Option<Vec<InsidePort>>")]
-    pub machine_ports: Vec<At<InsidePort>>,
     /// The root directory of the slow path's programs: a folder of the machine, `/` for the
     /// machine's own files, or a container image, as an OCI layout or an archive of `docker save`.
     /// Programs may write everywhere. The folder stays unchanged, and written files are deleted
@@ -138,7 +132,6 @@ impl Decode for SlowPath {
             run: fields.list("run"),
             // `false` is the same as nothing.
             uplink: fields.optional("uplink").filter(|uplink: &At<bool>| uplink.value),
-            machine_ports: fields.list("machine_ports"),
             root: fields.optional("root"),
         };
         check_root(slow_path.root.as_ref(), fields.context);

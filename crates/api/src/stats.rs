@@ -321,18 +321,12 @@ pub struct SwitchStats {
     pub socket_frames: u64,
     /// Frames that passed links.
     pub link_frames: u64,
-    /// Unsegmented packets of TCP (super-packets) that left uncut, by sockets and over links.
-    #[serde(default)]
-    pub whole_packets: u64,
-    /// Super-packets that the switch cut into segments.
-    #[serde(default)]
-    pub cut_packets: u64,
     /// Packets at UDP ports of tunnels that belong to no link of this node.
     #[serde(default)]
     pub foreign_packets: u64,
     /// Packets at sockets of tunnels that are not packets of Europa's tunnels.
     #[serde(default)]
     pub malformed_packets: u64,
-    /// Number of times that the switch slept.
+    /// Times it slept.
     pub sleeps: u64,
 }

@@ -7,7 +7,6 @@ use serde::{Serialize, Serializer};
 
 use crate::decode::{Context, Decode, Fields, entries};
 use crate::host::{Texts, Word};
-use crate::problem::Problem;
 use crate::source::At;
 use crate::tree::Node;
 
@@ -37,37 +36,6 @@ pub struct Xdp {
     #[serde(skip_serializing_if = "Tables::is_empty")]
     #[schemars(with = "Option<Tables>")]
     pub tail_calls: Tables,
-    /// Its user part: a data plane of the user's own, with the packets that the program redirects to
-    /// a socket map.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub user: Option<At<UserPart>>,
-    /// Programs of the same file on the devices of the slow path, by tc.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tc: Option<At<Hooks>>,
-    /// Programs of the same file on the sockets of the slow path's processes, of type `cgroup_skb`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cgroup: Option<At<Hooks>>,
-}
-
-/// The user part of a router's XDP program.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct UserPart {
-    /// Command and arguments of the data plane, as of `program:` of a fast path.
-    #[schemars(with = "Vec<String>")]
-    pub program: Vec<At<String>>,
-}
-
-/// Programs in Linux's own path of packets, by the direction of the packets; at least one of the two.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct Hooks {
-    /// Name of the function or section for received packets.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ingress: Option<At<String>>,
-    /// Name of the function or section for sent packets.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub egress: Option<At<String>>,
 }
 
 /// Names of maps and their entries, in the order of the file.
@@ -100,40 +68,8 @@ impl Decode for Xdp {
         let constants = fields.optional("constants").unwrap_or_default();
         let maps = fields.optional("maps").unwrap_or_default();
         let tail_calls = fields.optional("tail_calls").unwrap_or_default();
-        let user = fields.optional("user");
-        let tc = fields.optional("tc");
-        let cgroup = fields.optional("cgroup");
         fields.close();
-        Some(Xdp { source, object, program, constants, maps, tail_calls, user, tc, cgroup })
-    }
-}
-
-impl Decode for UserPart {
-    fn decode(node: &Node, context: &mut Context) -> Option<UserPart> {
-        let mut fields = Fields::open(node, "a user part", context)?;
-        let program: Vec<At<String>> = fields.list("program");
-        if program.is_empty() {
-            let place = fields.place();
-            let problem = Problem::new(place, "a user part needs `program`, a command");
-            fields.context.report(problem.label("no program"));
-        }
-        fields.close();
-        Some(UserPart { program })
-    }
-}
-
-impl Decode for Hooks {
-    fn decode(node: &Node, context: &mut Context) -> Option<Hooks> {
-        let mut fields = Fields::open(node, "programs by direction", context)?;
-        let ingress = fields.optional("ingress");
-        let egress = fields.optional("egress");
-        if ingress.is_none() && egress.is_none() {
-            let place = fields.place();
-            let problem = Problem::new(place, "one of `ingress` and `egress` names a program");
-            fields.context.report(problem.label("neither of them"));
-        }
-        fields.close();
-        Some(Hooks { ingress, egress })
+        Some(Xdp { source, object, program, constants, maps, tail_calls })
     }
 }
 

@@ -59,17 +59,13 @@ fn required_fields_are_those_that_the_reader_misses() {
     let documents = schema["oneOf"].as_array().expect("kinds");
     for (document, kind) in documents.iter().zip(["port", "slice", "link", "host", "router"]) {
         let source = Source { path: "t.yaml".into(), text: format!("kind: {kind}\n") };
-        let mut missed: BTreeSet<String> = parse(&[source])
+        let missed: BTreeSet<String> = parse(&[source])
             .expect_err("missing fields")
             .iter()
             .filter_map(|problem| problem.message.split(" needs `").nth(1))
             .map(|field| field.trim_end_matches('`').to_owned())
             .chain(["kind".to_owned()])
             .collect();
-        // A router with a slow path alone needs neither.
-        if kind == "router" {
-            missed.retain(|field| field != "fast_path" && field != "interfaces");
-        }
         let required: BTreeSet<String> = document["required"]
             .as_array()
             .expect("required")

@@ -1,17 +1,15 @@
 //! The type information of an object file (`.BTF`), for maps and values.
 //!
-//! Types refer to each other by number, and references may be circular, so every loop over them
-//! here is bounded.
+//! Types refer to each other by number and references may be circular; every walk here is bounded.
 
 use crate::bytes::{u16_at, u32_at};
 
-/// The maximum depth to which nested types are followed.
+/// Deepest nesting of types that is followed.
 const MAX_DEPTH: u32 = 32;
 /// Most types.
 const MAX_TYPES: usize = 1 << 18;
 
-/// The maximum number of compared bytes of a string: a file may name a long string in each of its
-/// records.
+/// Longest string that is compared: a file may name a long one in each of its records.
 const MAX_STRING_BYTES: usize = 1024;
 
 /// A type, by its number.
@@ -23,9 +21,9 @@ pub struct Member {
     name: u32,
     /// Its type.
     pub of: TypeId,
-    /// Bits from the start of the structure; for a variable of a section, bytes.
+    /// Bits from the start of the structure; bytes for a variable of a section.
     pub offset: u32,
-    /// The length in bits, if the member is a bit field; otherwise 0.
+    /// Bits, if it is a bit field; else 0.
     pub bits: u8,
 }
 
@@ -132,7 +130,7 @@ impl Btf {
         self.string(member.name)
     }
 
-    /// The type behind `typedef`, `const` and similar types.
+    /// The type behind `typedef`, `const` and the like.
     pub fn resolve(&self, mut id: TypeId) -> TypeId {
         for _ in 0..MAX_DEPTH {
             match self.kind(id) {
@@ -173,7 +171,7 @@ impl Btf {
         })
     }
 
-    /// Sets the offsets of a section's variables: clang gives them only in symbols.
+    /// Sets the places of a section's variables, which clang leaves to symbols.
     pub(crate) fn set_offsets(&mut self, section: &str, place: impl Fn(&str) -> Option<u32>) {
         let found = self
             .types
@@ -193,7 +191,7 @@ impl Btf {
         }
     }
 
-    /// Members of the structure that declares a map.
+    /// Members of the structure that a map is declared by.
     pub fn members(&self, id: TypeId) -> &[Member] {
         match self.kind(self.resolve(id)) {
             Kind::Structure(members) => members,
@@ -209,8 +207,7 @@ impl Btf {
         }
     }
 
-    /// The number that a member declared by `__uint` stands for: the member points to an array of
-    /// this length.
+    /// The number that a member declared by `__uint` means: it points to an array of this length.
     pub fn number(&self, id: TypeId) -> Option<u32> {
         match self.kind(self.resolve(self.pointee(id)?)) {
             Kind::Array { count, .. } => Some(*count),
@@ -219,7 +216,7 @@ impl Btf {
     }
 }
 
-/// Reads one type. Returns it and its length in the section.
+/// One type and its length in the section.
 fn read_type(bytes: &[u8]) -> Option<(Type, usize)> {
     let (name, info, size) = (u32_at(bytes, 0)?, u32_at(bytes, 4)?, u32_at(bytes, 8)?);
     let count = (info & 0xffff) as usize;

@@ -1,8 +1,8 @@
-//! The cage: Europa's functions that surround a program and are linked with it.
+//! The cage: Europa's functions around a program, linked together.
 //!
 //! `bpf/cage.bpf.c` has a main function that calls `tenant`, and functions that replace helpers.
 //! The program's entry replaces `tenant`; its calls of these helpers become calls of the functions.
-//! Then the linker orders the reachable instructions again.
+//! The reachable instructions are then laid out again.
 
 use std::collections::HashMap;
 
@@ -35,7 +35,7 @@ pub enum MapOf {
 }
 
 impl MapOf {
-    /// The map of a number in [`Image::maps`].
+    /// From a number in [`Image::maps`].
     pub fn number(number: usize) -> MapOf {
         match number.checked_sub(CAGE_MAPS as usize) {
             Some(own) => MapOf::Cage(own),
@@ -95,13 +95,13 @@ impl Cage {
         self.object.maps.iter().find(|map| map.name == name)
     }
 
-    /// Links a program with its cage. `entry` is the program's first instruction in `linked`,
-    /// `device` the number of the receiving device.
+    /// A program in its cage. `entry` is its first instruction in `linked`, `device` the number of
+    /// the receiving device.
     pub fn around(&self, of: &Program<'_>, entry: usize, device: u32) -> Caged {
         Joiner::new(self, of, entry, device).join(Function::Own(self.main))
     }
 
-    /// Links a stage, which a program in a cage calls: a stage needs no cage of its own.
+    /// A stage, called by programs in a cage: it needs no cage of its own.
     pub fn stage(&self, of: &Program<'_>, entry: usize, device: u32) -> Caged {
         let joiner = Joiner::new(self, of, entry, device);
         let first = joiner.entry;
@@ -123,7 +123,7 @@ pub struct Program<'a> {
 /// A program in its cage, for the kernel.
 #[derive(Clone, Debug)]
 pub struct Caged {
-    /// The instructions to load. The numbers of their maps are those of [`MapOf::number`].
+    /// The instructions to load. Its maps' numbers are those of [`MapOf::number`].
     pub image: Image,
     sources: Vec<Source>,
 }
@@ -133,15 +133,15 @@ pub struct Caged {
 struct Source {
     /// Its first instruction.
     start: usize,
-    /// The number of instructions inserted before the function, which clear its stack.
+    /// Number of instructions inserted before it, to clear its stack.
     before: usize,
     function: Function,
-    /// The function's first instruction in the linked program.
+    /// Its first instruction in the linked program.
     from: usize,
 }
 
 impl Caged {
-    /// The source line of an instruction, if the instruction belongs to the program.
+    /// The author's line of an instruction, if it is of the program's.
     pub fn place(&self, program: &Program<'_>, at: usize) -> Option<Place> {
         place(&self.sources, program, at)
     }
@@ -159,7 +159,7 @@ fn place(sources: &[Source], program: &Program<'_>, at: usize) -> Option<Place> 
     }
 }
 
-/// A function by its number in `Linked::functions` of the cage or of the program.
+/// A function by its number in `Linked::functions`: of the cage, or of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Function {
     Own(usize),
@@ -296,8 +296,8 @@ impl<'a> Joiner<'a> {
         }
     }
 
-    /// Inserts instructions that zero the part of a function's stack from which it may read
-    /// unwritten bytes. Returns the number of these instructions.
+    /// Inserts instructions that zero a function's stack, as far as it may read unwritten bytes.
+    /// Returns their number.
     fn clear_stack(&mut self, function: Function, start: usize) -> usize {
         let lowest = match function {
             Function::Own(_) => None,

@@ -1,4 +1,4 @@
-//! The rights of linked programs: helpers and maps by an allow-list, tail calls only from programs.
+//! The rights of linked programs: helpers and maps by allow-list, tail calls from programs only.
 
 use crate::instruction::{self, call, wide};
 use crate::link::Linked;
@@ -10,29 +10,11 @@ use crate::{MapKind, helper};
 const TAIL_CALL: i32 = 12;
 /// Number of `bpf_loop`.
 const LOOP: i32 = 181;
-/// The maximum number of reported mistakes.
+/// Most mistakes that are reported.
 const MAX_PROBLEMS: usize = 64;
 
-/// Checks a program that runs in user mode. The error lists all mistakes.
+/// Checks a program that runs in user mode; all mistakes.
 pub fn check_user(object: &Object, linked: &Linked) -> Vec<Problem> {
-    let allowed = helper::is_allowed;
-    check(object, linked, "an XDP program of a router", allowed, map_mistake)
-}
-
-/// Checks a program in Linux's own path of packets; all mistakes.
-pub fn check_hook(object: &Object, linked: &Linked, by_tc: bool) -> Vec<Problem> {
-    let what = if by_tc { "a program by tc" } else { "a program of type cgroup_skb" };
-    let allowed = |number| helper::is_allowed_in_hook(number, by_tc);
-    check(object, linked, what, allowed, hook_map_mistake)
-}
-
-fn check(
-    object: &Object,
-    linked: &Linked,
-    kind: &str,
-    is_allowed: impl Fn(u32) -> bool,
-    map_mistake: impl Fn(&Object, usize) -> Option<(String, String)>,
-) -> Vec<Problem> {
     let mut problems = Vec::new();
     // The second half of a wide load is no instruction.
     let mut second = false;
@@ -44,8 +26,11 @@ fn check(
         let mistake = match (instruction.code, instruction.src) {
             (instruction::CALL, call::HELPER) => {
                 let number = instruction.immediate.cast_unsigned();
-                (!is_allowed(number)).then(|| {
-                    let what = format!("`{}` is not allowed in {kind}", helper::name(number));
+                (!helper::is_allowed(number)).then(|| {
+                    let what = format!(
+                        "`{}` is not allowed in an XDP program of a router",
+                        helper::name(number)
+                    );
                     (what, helper::remedy(number).to_owned())
                 })
             }
@@ -68,7 +53,7 @@ fn check(
     problems
 }
 
-/// Checks the rules that a program in the kernel must follow in addition to [`check_user`].
+/// Checks the rules for a program in the kernel beyond [`check_user`].
 pub fn check_kernel(object: &Object, linked: &Linked) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut second = false;
@@ -102,7 +87,7 @@ pub fn check_kernel(object: &Object, linked: &Linked) -> Vec<Problem> {
     problems
 }
 
-/// The mistake in a map that an instruction names.
+/// The mistake of a map that an instruction names.
 fn map_mistake(object: &Object, number: usize) -> Option<(String, String)> {
     let map = object.maps.get(number)?;
     if map.kind().is_some() {
@@ -113,22 +98,4 @@ fn map_mistake(object: &Object, number: usize) -> Option<(String, String)> {
         format!("map '{}': map type {} is not allowed", map.name, map.type_number),
         format!("allowed: {}", known.join(", ")),
     ))
-}
-
-/// The same for a program in Linux's own path of packets, which calls no stages and redirects nothing.
-fn hook_map_mistake(object: &Object, number: usize) -> Option<(String, String)> {
-    let map = object.maps.get(number)?;
-    let own = [
-        MapKind::ProgArray,
-        MapKind::Devmap,
-        MapKind::DevmapHash,
-        MapKind::Cpumap,
-        MapKind::Xskmap,
-    ];
-    let kind = map.kind();
-    if kind.is_some_and(|kind| own.contains(&kind)) {
-        let what = format!("map '{}' is one of the XDP program only", map.name);
-        return Some((what, "share arrays, hash tables and records".to_owned()));
-    }
-    map_mistake(object, number)
 }

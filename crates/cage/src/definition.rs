@@ -59,9 +59,9 @@ impl MapKind {
 /// A map, or a section of global variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapDefinition {
-    /// The map's name in the source; for global variables, the section's name.
+    /// Its name in the source; the section's for global variables.
     pub name: String,
-    /// The kernel's number of the map's type.
+    /// The kernel's number of its type.
     pub type_number: u32,
     /// Bytes of a key.
     pub key_bytes: u32,
@@ -75,14 +75,14 @@ pub struct MapDefinition {
     pub key_type: Option<TypeId>,
     /// Type of values, if known.
     pub value_type: Option<TypeId>,
-    /// Functions that a program array contains at the start: index and name.
+    /// Functions that a program array starts with: index and name.
     pub programs: Vec<(u32, String)>,
     /// Global variables: their initial bytes, and whether they are constants.
     pub data: Option<(Vec<u8>, bool)>,
 }
 
 impl MapDefinition {
-    /// The map's type, if programs may use it.
+    /// Its type, if programs may use it.
     pub fn kind(&self) -> Option<MapKind> {
         MapKind::from_number(self.type_number)
     }
@@ -152,7 +152,7 @@ pub(crate) fn from_btf(btf: &Btf, name: &str, of: TypeId) -> Result<MapDefinitio
                     (map.value_bytes, map.value_type) = (bytes, Some(of));
                 }
             }
-            // Europa decides about pinning; the other fields are checked when they are used.
+            // Europa decides about pinning; the other fields are checked where they are used.
             "pinning" | "values" | "numa_node" | "map_extra" => {}
             _ => {
                 return Err(Problem::new(
@@ -166,7 +166,7 @@ pub(crate) fn from_btf(btf: &Btf, name: &str, of: TypeId) -> Result<MapDefinitio
     Ok(map)
 }
 
-/// The maps of the section `maps`, which old programs have: each is a sequence of numbers.
+/// The maps of the section `maps`, which old programs have: numbers in a row.
 pub(crate) fn legacy(elf: &Elf, section: usize) -> Vec<(usize, Result<MapDefinition, Problem>)> {
     let Some(bytes) = elf.sections.get(section).map(|section| section.bytes.as_slice()) else {
         return Vec::new();

@@ -13,7 +13,7 @@ use crate::problem::Problem;
 
 /// Longest object file, in bytes.
 pub(crate) const MAX_FILE_BYTES: usize = 16 << 20;
-/// The maximum size of all data sections together, including bytes that the file does not contain.
+/// Most bytes of all data sections together, including bytes that the file does not contain.
 pub(crate) const MAX_DATA_BYTES: u64 = 64 << 20;
 /// Most sections.
 const MAX_SECTIONS: usize = 4096;
@@ -29,9 +29,9 @@ pub(crate) struct Section {
     pub(crate) name: String,
     /// Its contents; zeros for `.bss`.
     pub(crate) bytes: Vec<u8>,
-    /// Whether the section contains instructions.
+    /// Whether it contains instructions.
     pub(crate) code: bool,
-    /// Whether the section is part of the loaded program.
+    /// Whether it is part of the loaded program at all.
     pub(crate) allocated: bool,
     /// By offset.
     pub(crate) relocations: Vec<Relocation>,
@@ -81,7 +81,7 @@ pub(crate) struct Elf {
     pub(crate) symbols: Vec<Symbol>,
 }
 
-/// The problem of an object file that cannot be read.
+/// An object file that cannot be read.
 fn broken(what: impl std::fmt::Display) -> Problem {
     Problem::new(
         format!("not a readable eBPF object file: {what}"),
@@ -140,8 +140,8 @@ fn sections(elf: &ElfFile64<'_, LittleEndian>) -> Result<Vec<Section>, Problem> 
             }
             content = vec![0; usize::try_from(section.size()).unwrap_or(0)];
         }
-        // Sections may overlap in the file, so the file's length does not limit their total size.
-        // The same is true for their names.
+        // Sections may overlap in the file, so that the sum is not bounded by its length.
+        // So may their names.
         bytes = bytes.saturating_add((content.len() + name.len()) as u64);
         if bytes > MAX_DATA_BYTES {
             return Err(too_long(&name));

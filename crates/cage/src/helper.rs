@@ -222,20 +222,6 @@ const ALLOWED: &[u32] = &[
     133, 134, 160, 177, 181, 182, 188, 189, 190, 208,
 ];
 
-/// Helpers of programs in Linux's own path of packets: maps, time, records, checksums, and reads.
-const HOOKS: &[u32] = &[
-    1, 2, 3, 5, 6, 7, 8, 25, 26, 28, 42, 46, 68, 93, 94, 118, 125, 130, 131, 132, 133, 134, 160,
-    177, 182, 208,
-];
-
-/// Further helpers for programs on devices: they change the packet, but not its length.
-const TC: &[u32] = &[9, 10, 11, 34, 39, 40, 97];
-
-/// Whether a program in Linux's own path of packets may call a helper.
-pub fn is_allowed_in_hook(number: u32, by_tc: bool) -> bool {
-    HOOKS.contains(&number) || by_tc && TC.contains(&number)
-}
-
 /// The name of a helper, with `bpf_`.
 pub fn name(number: u32) -> String {
     match NAMES.get(number as usize) {

@@ -1,7 +1,7 @@
 //! Linked code in the form that `BPF_PROG_LOAD` takes: instructions, types of functions, lines.
 //!
-//! The types are minimal: each function takes the context. All functions except the program itself
-//! are static, so that the verifier follows every call.
+//! The types are minimal: each function takes the context. All functions but the program itself are
+//! static, so that the verifier follows every call.
 
 use std::collections::HashMap;
 
@@ -33,7 +33,7 @@ const FUNCTION: u32 = 12;
 const PROTOTYPE: u32 = 13;
 /// Linkage of functions.
 const GLOBAL: u32 = 1;
-/// The number of types before those of the functions.
+/// Number of types before those of the functions.
 const PROTOTYPE_ID: u32 = 4;
 
 /// Strings by their contents.
@@ -54,7 +54,7 @@ impl Strings {
         if let Some(offset) = self.known.get(text) {
             return *offset;
         }
-        // This is below the numbers of an object file.
+        // Below the numbers of an object file.
         let offset = self.bytes.len() as u32;
         self.bytes.extend(text.bytes().filter(|byte| *byte != 0));
         self.bytes.push(0);
@@ -79,9 +79,9 @@ fn identifier(name: &str) -> String {
 pub(crate) struct Part {
     /// Its name.
     pub(crate) name: String,
-    /// The number of the function's first instruction.
+    /// Number of its first instruction.
     pub(crate) start: usize,
-    /// The number of the instruction after the function's last one.
+    /// Number of the instruction behind its last.
     pub(crate) end: usize,
 }
 
@@ -166,7 +166,7 @@ impl Image {
         Image { instructions, btf, functions, lines, maps }
     }
 
-    /// The maps that the image refers to, by number.
+    /// The maps that it refers to, by number.
     pub fn maps(&self) -> Vec<usize> {
         let mut maps: Vec<usize> = self.maps.iter().map(|(_, map)| *map).collect();
         maps.sort_unstable();
@@ -174,7 +174,7 @@ impl Image {
         maps
     }
 
-    /// The instructions with the descriptors of maps inserted.
+    /// The instructions with the descriptors of maps.
     pub fn with_maps(&self, descriptor: impl Fn(usize) -> i32) -> Vec<u8> {
         let mut bytes = self.instructions.clone();
         for (at, map) in &self.maps {

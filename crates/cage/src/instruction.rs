@@ -1,4 +1,4 @@
-//! One eBPF instruction of eight bytes, and names for the codes that this crate needs.
+//! One eBPF instruction of eight bytes, and the codes that this crate names.
 
 /// One instruction, decoded from its eight bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -7,9 +7,9 @@ pub struct Instruction {
     pub code: u8,
     /// Destination register.
     pub dst: u8,
-    /// The source register, or the meaning of an immediate.
+    /// Source register, or the meaning of an immediate.
     pub src: u8,
-    /// The offset of a jump, in instructions, or of a memory access, in bytes.
+    /// Offset of a jump, in instructions, or of a memory access, in bytes.
     pub offset: i16,
     /// Immediate operand.
     pub immediate: i32,
@@ -33,7 +33,7 @@ pub const MOVE: u8 = 0xbf;
 /// `register = immediate`, 64 bits.
 pub const MOVE_IMMEDIATE: u8 = 0xb7;
 
-/// Values of the source register of [`LOAD_WIDE`], which give the meaning of its immediate.
+/// The meaning of the source register of [`LOAD_WIDE`] for its immediate.
 pub mod wide {
     /// A map.
     pub const MAP: u8 = 1;
@@ -43,7 +43,7 @@ pub mod wide {
     pub const FUNCTION: u8 = 4;
 }
 
-/// Values of the source register of [`CALL`], which give the meaning of its immediate.
+/// The meaning of the source register of [`CALL`] for its immediate.
 pub mod call {
     /// A helper's number.
     pub const HELPER: u8 = 0;

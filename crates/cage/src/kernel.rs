@@ -1,12 +1,10 @@
 //! A program of `run: kernel`: its stages and constants, its rights, and its maps.
 //!
-//! This module makes no system calls: only the node calls the kernel. Maps of devices become plain
-//! maps with the router's own numbers, as a program never redirects frames itself.
+//! Pure: only the node calls the kernel. Maps of devices become plain maps with the router's own
+//! numbers, as a program never redirects by itself.
 
-use crate::budget::Stage;
-use crate::cage::{Cage, Caged, MapOf, Program};
+use crate::cage::{Cage, Caged, Program};
 use crate::check::{check_kernel, check_user};
-use crate::hook::{Hook, HookProgram};
 use crate::instruction::{CALL, call};
 use crate::leak::{Findings, analyse};
 use crate::link::{Linked, link, link_with_stages};
@@ -14,12 +12,10 @@ use crate::object::Object;
 use crate::problem::{Place, Problem, Problems};
 use crate::{MapDefinition, MapKind, values};
 
-/// The maximum size of all maps of a program, in bytes.
+/// Most bytes of all maps of a program.
 pub const MAX_MAP_BYTES: u64 = 256 << 20;
-/// In a map of CPUs: the router's slow path.
+/// In a map of devices: the router's own process.
 pub const TO_PROCESS: u32 = 0x8000_0000;
-/// In a map of sockets: the router's user part.
-pub const TO_USER: u32 = 0x4000_0000;
 /// Flags of maps that a program may ask for: no preallocation, an LRU list for each CPU, and access
 /// rights.
 const MAP_FLAGS: u32 = 1 | 2 | 128 | 256;
@@ -35,24 +31,22 @@ pub struct Settings {
     pub tail_calls: Vec<(String, u32, String)>,
     /// First entries of maps: map, key, value.
     pub entries: Vec<(String, String, String)>,
-    /// Programs in Linux's own path of packets, by function or section.
-    pub hooks: Vec<(Hook, String)>,
 }
 
-/// The rights with which a program is loaded.
+/// Whose programs are loaded with which rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// A tenant's programs: the verifier follows the rules for users without privileges.
+    /// A tenant's: the verifier follows the rules for users without privileges.
     Tenant,
-    /// An operator's programs: the verifier follows the rules for a user with access to kernel
-    /// memory; in addition, [`crate::leak`] may refuse them.
+    /// An operator's programs: those that the verifier accepts from a user with access to kernel
+    /// memory, except those that [`crate::leak`] refuses.
     Operator,
 }
 
 /// A map as the kernel gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// The kernel's number of the map's type.
+    /// The kernel's number of its type.
     pub type_number: u32,
     /// Bytes of a key.
     pub key_bytes: u32,
@@ -86,15 +80,6 @@ impl Shape {
         Shape { type_number, key_bytes, value_bytes, max_entries, flags }
     }
 
-    /// The same on a machine with this number of CPUs: some maps have a value for each of them.
-    pub fn bytes_on(&self, cpus: u64) -> u64 {
-        let per_cpu = [MapKind::PercpuHash, MapKind::PercpuArray, MapKind::LruPercpuHash];
-        match per_cpu.iter().any(|kind| *kind as u32 == self.type_number) {
-            true => self.bytes().saturating_mul(cpus),
-            false => self.bytes(),
-        }
-    }
-
     /// Bytes of its keys and values; those of a ring buffer are its entries. The sizes come from a
     /// possibly hostile object, so nothing may overflow.
     pub fn bytes(&self) -> u64 {
@@ -117,7 +102,7 @@ fn redirects(map: &MapDefinition) -> bool {
 /// A program that is ready to be loaded.
 #[derive(Clone, Debug)]
 pub struct Ready {
-    /// The program's object, with the constants of its router.
+    /// Its object, with the constants of its router.
     pub object: Object,
     linked: Linked,
     findings: Findings,
@@ -125,10 +110,6 @@ pub struct Ready {
     pub tail_calls: Vec<(usize, u32, usize)>,
     /// First entries of maps: number, key, value.
     pub entries: Vec<(usize, Vec<u8>, Vec<u8>)>,
-    /// Programs in Linux's own path of packets.
-    pub hooks: Vec<HookProgram>,
-    /// Which of the object's maps the programs use.
-    used: Vec<bool>,
 }
 
 impl Ready {
@@ -141,17 +122,7 @@ impl Ready {
         for (name, value) in &settings.constants {
             values::set_constant(&mut object, name, value)?;
         }
-        let mut problems = Vec::new();
-        let mut beside = Vec::new();
-        for (hook, name) in &settings.hooks {
-            beside.push((*hook, object.program(Some(name))?));
-        }
-        let entry = object.program_beside(settings.program.as_deref(), &beside)?;
-        let mut hooks = Vec::new();
-        for of in beside {
-            let follow = rights == Rights::Operator;
-            hooks.push(HookProgram::new(&object, of, follow, &mut problems)?);
-        }
+        let entry = object.program(settings.program.as_deref())?;
         let (linked, mut programs) = link_with_stages(&object, entry)?;
         let in_use = object.maps.iter().zip(&linked.used).filter(|(_, used)| **used);
         let declared = in_use.flat_map(|(map, _)| {
@@ -167,8 +138,7 @@ impl Ready {
             stages.push((map, index, place));
         }
         let linked = link(&object, &programs)?;
-        let used = all_used(&linked, &hooks);
-        problems.extend(check_user(&object, &linked));
+        let mut problems = check_user(&object, &linked);
         problems.extend(check_kernel(&object, &linked));
         let findings = analyse(&object, &linked);
         if rights == Rights::Operator {
@@ -176,19 +146,19 @@ impl Ready {
         }
         let mut tail_calls = Vec::new();
         for (map, index, place) in stages {
-            match number_of(&object, &linked.used, &map) {
+            match used(&object, &linked, &map) {
                 Ok(number) => tail_calls.push((number, index, place)),
                 Err(problem) => problems.push(problem),
             }
         }
         let mut entries = Vec::new();
         for (map, key, value) in &settings.entries {
-            match first_entry(&object, &used, map, key, value) {
+            match first_entry(&object, &linked, map, key, value) {
                 Ok(entry) => entries.push(entry),
                 Err(problem) => problems.push(problem),
             }
         }
-        let pairs = object.maps.iter().zip(&used).filter(|(_, used)| **used);
+        let pairs = object.maps.iter().zip(&linked.used).filter(|(_, used)| **used);
         let each = pairs.map(|(map, _)| Shape::of(map).bytes());
         let bytes = each.fold(0_u64, u64::saturating_add);
         if bytes > MAX_MAP_BYTES {
@@ -196,7 +166,7 @@ impl Ready {
             problems.push(Problem::new(what, format!("at most {} MiB", MAX_MAP_BYTES >> 20)));
         }
         match problems.is_empty() {
-            true => Ok(Ready { object, linked, findings, tail_calls, entries, hooks, used }),
+            true => Ok(Ready { object, linked, findings, tail_calls, entries }),
             false => Err(Problems(problems)),
         }
     }
@@ -210,28 +180,13 @@ impl Ready {
         Program { object: &self.object, linked: &self.linked, findings: &self.findings }
     }
 
-    /// The form in which a program is loaded, for frames from one device of the router.
+    /// The loaded form of a program, for frames from a device of the router.
     pub fn caged(&self, cage: &Cage, number: usize, device: u32) -> Caged {
         let entry = self.linked.entries.get(number).copied().unwrap_or(0);
         match number {
             0 => cage.around(&self.program(), entry, device),
             _ => cage.stage(&self.program(), entry, device),
         }
-    }
-
-    /// A program that was loaded, by its number, with the instructions that the verifier followed.
-    pub fn stage(&self, caged: &Caged, number: usize, instructions: u32) -> Stage {
-        let entry = self.linked.entries.get(number).copied().unwrap_or(0);
-        let function = self.linked.function_of(entry);
-        let function = function.and_then(|of| self.object.functions.get(of.function));
-        let named: Vec<MapOf> = caged.image.maps().into_iter().map(MapOf::number).collect();
-        let calls = self.tail_calls.iter();
-        let calls = calls.filter(|(map, ..)| named.contains(&MapOf::Program(*map)));
-        let mut next: Vec<usize> = calls.map(|(_, _, place)| *place).collect();
-        next.sort_unstable();
-        next.dedup();
-        let name = function.map_or_else(String::new, |function| function.name.clone());
-        Stage { name, instructions, next }
     }
 
     /// The author's line of an instruction that was loaded.
@@ -247,32 +202,17 @@ impl Ready {
         })
     }
 
-    /// Bytes of keys and values of its maps, on a machine with this number of CPUs.
-    pub fn map_bytes(&self, cpus: u64) -> u64 {
-        let each = self.maps().map(|(_, map)| Shape::of(map).bytes_on(cpus));
-        each.fold(0, u64::saturating_add)
-    }
-
     /// Numbers of the maps that the program uses.
     pub fn maps(&self) -> impl Iterator<Item = (usize, &MapDefinition)> {
-        let pairs = self.object.maps.iter().enumerate().zip(&self.used);
+        let pairs = self.object.maps.iter().enumerate().zip(&self.linked.used);
         pairs.filter(|(_, used)| **used).map(|(map, _)| map)
     }
 }
 
-/// Which maps the XDP program, its stages and the programs beside it use.
-fn all_used(linked: &Linked, hooks: &[HookProgram]) -> Vec<bool> {
-    let mut used = linked.used.clone();
-    for hook in hooks {
-        used.iter_mut().zip(hook.used()).for_each(|(used, also)| *used |= also);
-    }
-    used
-}
-
-/// The number of a map by its name, if it is one of the used ones.
-fn number_of(object: &Object, used: &[bool], name: &str) -> Result<usize, Problem> {
+/// The number of a map by its name, if the program uses it.
+fn used(object: &Object, linked: &Linked, name: &str) -> Result<usize, Problem> {
     let found = object.maps.iter().position(|map| map.name == name);
-    let found = found.filter(|number| used.get(*number) == Some(&true));
+    let found = found.filter(|number| linked.used.get(*number) == Some(&true));
     found.ok_or_else(|| {
         let all: Vec<&str> = object.maps.iter().map(|map| map.name.as_str()).collect();
         Problem::new(
@@ -285,19 +225,19 @@ fn number_of(object: &Object, used: &[bool], name: &str) -> Result<usize, Proble
 /// A first entry of a map.
 fn first_entry(
     object: &Object,
-    used: &[bool],
+    linked: &Linked,
     name: &str,
     key: &str,
     value: &str,
 ) -> Result<(usize, Vec<u8>, Vec<u8>), Problem> {
-    let number = number_of(object, used, name)?;
+    let number = used(object, linked, name)?;
     let wrong = |why: String| Problem::new(format!("map '{name}': {why}"), "");
     let map = object.maps.get(number).ok_or_else(|| wrong("it is not there".into()))?;
     let (key, value) = entry_bytes(object, map, key, value).map_err(wrong)?;
     Ok((number, key, value))
 }
 
-/// The bytes of an entry's key and value, as in the kernel's map.
+/// The bytes of an entry's key and value, as the kernel's map has them.
 ///
 /// # Errors
 /// The unreadable part.
@@ -316,11 +256,8 @@ pub fn entry_bytes(
     let number: u32 = value.trim().parse().map_err(|_| {
         format!("a map of devices holds numbers of interfaces, from 1 on, not '{value}'")
     })?;
-    let number = match map.kind() {
-        Some(MapKind::Devmap | MapKind::DevmapHash) => number,
-        Some(MapKind::Xskmap) => TO_USER | number,
-        _ => TO_PROCESS | number,
-    };
+    let is_device = matches!(map.kind(), Some(MapKind::Devmap | MapKind::DevmapHash));
+    let number = if is_device { number } else { TO_PROCESS | number };
     let mut bytes = number.to_le_bytes().to_vec();
     bytes.resize(length, 0);
     Ok((key, bytes))

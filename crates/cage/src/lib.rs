@@ -1,8 +1,7 @@
-//! Reads, links, checks and runs tenants' XDP programs.
+//! Tenants' XDP programs: read, link, check and run them.
 //!
-//! No code here trusts an object file: sizes are bounded, and the interpreter checks every access.
-//! There is no `unsafe` and no system call. The only other library that reads the file is the ELF
-//! reader.
+//! Nothing here trusts an object file: sizes are bounded, and the interpreter checks every access. There is
+//! no `unsafe` and no system call; the only library below is the ELF reader.
 //!
 //! | file          | concern                                                      |
 //! |---------------|--------------------------------------------------------------|
@@ -15,9 +14,7 @@
 //! | `link`        | the functions that a program needs, in one piece             |
 //! | `check`       | helpers and maps by allow-list                               |
 //! | `image`       | the arguments of `BPF_PROG_LOAD`                             |
-//! | `budget`      | instructions that a program may take for a frame             |
 //! | `cage`        | Europa's functions around a program                          |
-//! | `hook`        | programs in Linux's own path of packets                      |
 //! | `kernel`      | a program of a kernel router: checks, stages, maps           |
 //! | `helper`      | the kernel's helpers                                         |
 //! | `instruction` | one instruction                                              |
@@ -28,31 +25,27 @@
 //!
 //! # The cage of a kernel router
 //!
-//! The receive program finds the interface and tail-calls its entry in the map `cages`
-//! (`bpf/enter.h`). The entry's main function is Europa's (`bpf/cage.bpf.c`). The tenant's program
-//! is linked as a static function, and its calls of `redirect`, `fib_lookup`, `adjust_head` and
-//! others call Europa's functions. The cage stores the verdict in a word of the CPU and tail-calls
-//! the *judge* (`bpf/judge.h`), the only way out. The judge is one trusted program for all cages,
-//! so it uses nothing of the instruction limit that the verifier sets for a tenant's program, and
-//! captures and delivery need no code in cages. A tenant's own stages return to the cage.
+//! The receive program finds the interface and tail-calls its entry in the map `cages` (`bpf/enter.h`). The
+//! entry's main function is Europa's (`bpf/cage.bpf.c`). The tenant's program is linked in as a static function,
+//! and its calls of `redirect`, `fib_lookup`, `adjust_head` and others call Europa's functions. The cage stores the verdict in
+//! a word of the CPU and tail-calls the *judge* (`bpf/judge.h`), the only way out. The judge is one trusted
+//! program for all cages, so it takes nothing from the verifier's budget of a tenant, and captures and delivery
+//! need no code in cages. A tenant's own stages return to the cage.
 //!
-//! - One program is loaded for each interface, with `ctx->ingress_ifindex` as a constant: the
-//!   verifier accepts only one instruction at such a place. The interfaces share maps, but not
-//!   program arrays.
-//! - The router has a process and a pool like other routers. They receive the packets that the
-//!   program passes, and broadcasts of a port that several interfaces share.
+//! - One program is loaded for each interface, with `ctx->ingress_ifindex` as a constant: only one
+//!   instruction fits there. The interfaces share maps, but not program arrays.
+//! - The router has a process and a pool like others. They take the packets that the program passes, and
+//!   broadcasts of a port that several interfaces share.
 //! - `bpf_fib_lookup` reads four tables, which a mirror of the slow path fills. The tables of an interface
 //!   and family are open only while no other setting of Linux affects forwarding.
 
 mod btf;
-pub mod budget;
 mod bytes;
 pub mod cage;
 pub mod check;
 mod definition;
 mod elf;
 pub mod helper;
-pub mod hook;
 mod image;
 pub mod instruction;
 pub mod kernel;

@@ -60,8 +60,8 @@ impl Lines {
         Some(lines)
     }
 
-    /// The source line of the instruction at `offset` bytes in a section, in the function that
-    /// starts at `function`.
+    /// The line of the instruction at `offset` bytes in a section, of the function that starts at
+    /// `function`.
     pub(crate) fn place(
         &self,
         btf: &Btf,

@@ -1,5 +1,5 @@
-//! The linker: places the functions that programs need one after the other, and inserts the targets
-//! of calls and the numbers of maps.
+//! The linker: places the functions that programs need one after the other, and fills in calls and
+//! maps.
 //!
 //! References to maps become their numbers in [`Object::maps`]; calls become distances.
 //! [`crate::check`] checks the rights of the result.
@@ -11,35 +11,35 @@ use crate::instruction::{self, BYTES, Instruction, call, wide};
 use crate::object::{Function, Object};
 use crate::problem::{Place, Problem, Problems};
 
-/// The maximum number of instructions of all linked functions together.
+/// Most instructions of all linked functions together.
 pub const MAX_INSTRUCTIONS: usize = 1 << 20;
 
 /// A function in the linked code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkedFunction {
-    /// The function's number in [`Object::functions`].
+    /// Number in [`Object::functions`].
     pub function: usize,
-    /// The number of the function's first instruction.
+    /// Number of its first instruction.
     pub start: usize,
-    /// The number of the instruction after the function's last one.
+    /// Number of the instruction behind its last.
     pub end: usize,
 }
 
-/// Programs with all functions that they call.
+/// Programs with all that they call.
 #[derive(Clone, Debug)]
 pub struct Linked {
     /// All instructions.
     pub code: Vec<Instruction>,
     /// All functions, in order.
     pub functions: Vec<LinkedFunction>,
-    /// For each map of the object: whether it is used.
+    /// Which of the object's maps are used.
     pub used: Vec<bool>,
-    /// The first instruction of each requested program.
+    /// First instruction of each requested program.
     pub entries: Vec<usize>,
 }
 
 impl Linked {
-    /// The function that contains an instruction.
+    /// The function that an instruction is in.
     pub fn function_of(&self, index: usize) -> Option<&LinkedFunction> {
         let after = self.functions.partition_point(|function| function.start <= index);
         self.functions.get(after.checked_sub(1)?).filter(|function| index < function.end)
@@ -97,8 +97,8 @@ pub fn link(object: &Object, programs: &[usize]) -> Result<Linked, Problems> {
     linker.fill_in(programs)
 }
 
-/// Links a program with the stages in its program arrays, and with the stages of these. Returns the
-/// numbers of all programs, the first one first.
+/// Links a program with the stages in its program arrays, and with theirs. Returns the numbers of
+/// all, the program's first.
 ///
 /// # Errors
 /// All mistakes that are found.
@@ -124,7 +124,7 @@ pub fn link_with_stages(object: &Object, program: usize) -> Result<(Linked, Vec<
 struct Linker<'a> {
     object: &'a Object,
     linked: Linked,
-    /// The start of each function that is linked or waits to be linked.
+    /// Start of each function that is linked or waits to be.
     starts: HashMap<usize, usize>,
     waiting: Vec<usize>,
     /// Instructions that refer to a function.
@@ -263,8 +263,7 @@ impl Linker<'_> {
         let Some(number) = found.section else { return Err(undefined(&found.name, instruction)) };
         let section = object.elf.sections.get(number).ok_or_else(unknown)?;
         if section.code {
-            // A call that names a section's symbol counts from the next instruction, in
-            // instructions.
+            // A call of a section's symbol counts from the next instruction, in instructions.
             let addend = match (found.kind, instruction.code) {
                 (crate::elf::SymbolKind::Section, instruction::CALL) => {
                     (i64::from(instruction.immediate) + 1) * BYTES as i64
@@ -306,7 +305,7 @@ impl Linker<'_> {
         }
     }
 
-    /// Inserts the distances of calls.
+    /// Fills in the distances of calls.
     fn fill_in(mut self, programs: &[usize]) -> Result<Linked, Problems> {
         for (at, function) in &self.calls {
             let start = self.starts.get(function).copied().unwrap_or(0);
@@ -324,7 +323,7 @@ impl Linker<'_> {
     }
 }
 
-/// The problem of a symbol that is not in the object.
+/// A symbol that is not in the object.
 fn undefined(name: &str, instruction: Instruction) -> (String, String) {
     if instruction.code == instruction::CALL {
         (

@@ -9,7 +9,7 @@ use crate::instruction::BYTES;
 use crate::lines::Lines;
 use crate::problem::{Place, Problem, Problems};
 
-/// The maximum number of maps, including sections of global variables.
+/// Most maps, sections of global variables included.
 const MAX_MAPS: usize = 1024;
 
 /// A function in the object.
@@ -19,11 +19,11 @@ pub struct Function {
     pub name: String,
     /// Number of its section.
     pub section: usize,
-    /// The function's offset in its section, in bytes.
+    /// Offset in the section, in bytes.
     pub start: u64,
     /// Bytes.
     pub size: u64,
-    /// Whether the function is a program, not only a function that programs call.
+    /// Whether it is a program, not only a function of programs.
     pub program: bool,
 }
 
@@ -107,15 +107,15 @@ impl Object {
         self.functions.iter().filter(|of| of.program).map(|of| of.name.as_str())
     }
 
-    /// The name of the section that contains a function.
+    /// Name of the section that a function is in.
     pub fn section_of(&self, function: &Function) -> &str {
         self.elf.sections.get(function.section).map_or("", |section| &section.name)
     }
 
-    /// The program with this name, or with this section name; without a name, the only program.
+    /// The program with this name, or with this section name, or the only one.
     ///
     /// # Errors
-    /// No program fits, or several fit.
+    /// There is none, or it is ambiguous.
     pub fn program(&self, name: Option<&str>) -> Result<usize, Problem> {
         let numbered = || self.functions.iter().enumerate().filter(|(_, of)| of.program);
         let found: Vec<usize> = match name {
@@ -138,25 +138,6 @@ impl Object {
                 format!("the object has {} programs that could be meant", found.len()),
                 format!("name one of them: {}", all()),
             )),
-        }
-    }
-
-    /// The same for the XDP program of an object that also has these other programs.
-    ///
-    /// # Errors
-    /// There is none, or it is ambiguous.
-    pub fn program_beside<T>(
-        &self,
-        name: Option<&str>,
-        others: &[(T, usize)],
-    ) -> Result<usize, Problem> {
-        let numbered = self.functions.iter().enumerate().filter(|(_, of)| of.program);
-        let is_other = |number: usize| others.iter().any(|(_, other)| *other == number);
-        let rest: Vec<usize> =
-            numbered.map(|(number, _)| number).filter(|number| !is_other(*number)).collect();
-        match (name, rest.as_slice()) {
-            (None, [only]) => Ok(*only),
-            _ => self.program(name),
         }
     }
 

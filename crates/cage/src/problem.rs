@@ -11,7 +11,7 @@ pub struct Place {
     pub line: u32,
     /// From 1; 0 if not known.
     pub column: u32,
-    /// The text of the source line, if the object contains it.
+    /// The line's text, if the object has it.
     pub text: String,
 }
 
@@ -28,11 +28,11 @@ impl fmt::Display for Place {
 /// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The source line that causes the mistake, if the object was compiled with `-g`.
+    /// The line that causes it, if the object was compiled with `-g`.
     pub place: Option<Box<Place>>,
-    /// The function that contains the mistake, if it is known.
+    /// The function it is in, if known.
     pub function: Option<String>,
-    /// The mistake, and the correct form.
+    /// The mistake, and the wanted form.
     pub what: String,
     /// The remedy; empty if there is nothing to add.
     pub remedy: String,

@@ -1,4 +1,4 @@
-//! Keys, values and constants as text, according to their types if these are known.
+//! Keys, values and constants as text, by their types if known.
 //!
 //! ```text
 //! 42   -1   0x2a           numbers
@@ -20,7 +20,7 @@ const MAX_DEPTH: u32 = 16;
 /// Longest text of a value.
 const MAX_TEXT: usize = 1 << 16;
 
-/// The text of a value of this type; the bytes if the type is unknown.
+/// The text of a value of this type; as bytes if the type is unknown.
 pub fn format(btf: &Btf, of: Option<TypeId>, bytes: &[u8]) -> String {
     let mut text = String::new();
     let typed = of.filter(|of| btf.size(*of) == Some(bytes.len() as u32));
@@ -161,7 +161,7 @@ fn from_hex(digits: &str) -> Option<Vec<u8>> {
     if rest.is_empty() { bytes.collect() } else { None }
 }
 
-/// Reads a word that ends at a separator.
+/// A word that ends at a separator.
 fn word<'a>(rest: &mut &'a str) -> &'a str {
     let text = rest.trim_start();
     let end = text.find([',', '}', ']', ' ']).unwrap_or(text.len());
@@ -254,7 +254,7 @@ fn read_value(
     }
 }
 
-/// Reads a number or an address. `signed` is not known for bytes without a type.
+/// A number or an address. `signed` is not known for bytes without a type.
 fn read_scalar(text: &str, to: &mut [u8], signed: Option<bool>) -> Result<(), String> {
     let wanted = || format!("'{text}' is no value of {} bytes", to.len());
     if to.len() == 4
@@ -287,7 +287,7 @@ fn read_scalar(text: &str, to: &mut [u8], signed: Option<bool>) -> Result<(), St
 /// Sets a constant (`const volatile`) of a program before it is linked.
 ///
 /// # Errors
-/// No constant has this name, or the value is wrong.
+/// There is no constant of this name, or the value is wrong.
 pub fn set_constant(object: &mut Object, name: &str, text: &str) -> Result<(), Problem> {
     let sections = [".rodata", ".data", ".bss"];
     let found = sections.iter().find_map(|section| {

@@ -1,4 +1,4 @@
-//! Explains the messages of the kernel's verifier in simple words.
+//! The messages of the kernel's verifier, in plain words.
 //!
 //! A log ends with the reason of a refusal, in words that differ between kernels. The table below
 //! has the most common ones, in the wording of Linux 5.15 to 6.18.
@@ -7,13 +7,13 @@ use crate::problem::{Place, Problem};
 
 /// One reason.
 struct Reason {
-    /// Alternatives; in one of them, the message must contain all texts.
+    /// Texts that its line contains, all of one of these alternatives.
     says: &'static [&'static [&'static str]],
     what: &'static str,
     remedy: &'static str,
 }
 
-/// The reasons; the first that matches counts.
+/// The reasons; the first that fits counts.
 const REASONS: &[Reason] = &[
     Reason {
         says: &[&["invalid access to packet"], &["offset is outside of the packet"]],
@@ -236,8 +236,8 @@ const REASONS: &[Reason] = &[
     },
 ];
 
-/// Explains why the kernel refused a program. `place` gives the source line of an instruction; if
-/// it gives none, the notes in the log are used.
+/// Why the kernel refused a program. `place` gives the source line of an instruction; the log's own
+/// notes are the fallback.
 pub fn explain(log: &str, place: impl Fn(usize) -> Option<Place>) -> Problem {
     let mut at = None;
     let mut note = None;
@@ -250,7 +250,7 @@ pub fn explain(log: &str, place: impl Fn(usize) -> Option<Place>) -> Problem {
             continue;
         }
         if let Some(number) = instruction(line) {
-            // The message before this one was only a note.
+            // The message before was only a note.
             (at, found) = (Some(number), None);
             continue;
         }
@@ -284,7 +284,7 @@ fn instruction(line: &str) -> Option<usize> {
     if is_code { number.parse().ok() } else { None }
 }
 
-/// The place in a note like `return data[60]; @ program.c:12`, as written by kernels since 6.10.
+/// The place in a note like `return data[60]; @ program.c:12`, as kernels since 6.10 write it.
 fn from_note(note: &str) -> Option<Place> {
     let (text, place) = note.rsplit_once(" @ ").unwrap_or((note, ""));
     let (file, line) = place.rsplit_once(':').unwrap_or(("", ""));

@@ -1,5 +1,4 @@
-//! Tests that the kernel loads programs from Europa's own linker, and that they behave as in user
-//! mode.
+//! Programs of Europa's own linker load, and behave in the kernel as in user mode.
 
 mod common;
 

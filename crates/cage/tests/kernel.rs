@@ -1,5 +1,5 @@
-//! Runs the same program in the kernel (`BPF_PROG_TEST_RUN`) and in user mode: verdict, bytes and
-//! maps must be equal for random frames.
+//! The same program in the kernel (`BPF_PROG_TEST_RUN`) and in user mode: verdict, bytes and maps
+//! are equal for random frames.
 //!
 //! `EUROPA_XDP_FRAMES` is the total number of frames; default 100,000.
 
@@ -14,11 +14,11 @@ use libbpf_rs::{MapCore, MapFlags, MapType, ObjectBuilder, ProgramInput};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// The kernel's room before and after a frame, in a page.
+/// The kernel's room before a frame, and behind it, in a page.
 const HEADROOM: usize = 256 - 40;
 const ROOM: usize = 4096 - 320 - 40;
 
-/// A program in the kernel and in user mode.
+/// A program in both.
 struct Pair {
     kernel: libbpf_rs::Object,
     machine: Machine,
@@ -41,7 +41,7 @@ fn frames() -> usize {
 }
 
 impl Pair {
-    /// Prepares the program of this name in `source`, a file of `tests/programs`.
+    /// `source` in `tests/programs`, and its program of this name.
     fn new(source: &str, name: &str) -> Pair {
         Pair::of(&common::compile(source), name)
     }
@@ -76,7 +76,7 @@ impl Pair {
         assert_eq!(user.expect("a map").update(key, value, 0), 0);
     }
 
-    /// The verdict and the bytes after a run in the kernel.
+    /// Verdict and bytes in the kernel.
     fn in_kernel(&self, frame: &[u8]) -> (u32, Vec<u8>) {
         let program = self.kernel.progs_mut().find(|of| of.name() == self.name.as_str());
         let mut out = vec![0; 4096];
@@ -151,7 +151,7 @@ impl Pair {
                 continue;
             }
             let name = map.name();
-            // libbpf puts the object's name before a section's name.
+            // libbpf puts the object's name before that of a section.
             let found = self.kernel.maps().find(|found| {
                 let found = found.name().to_string_lossy();
                 found == name || (name.starts_with('.') && found.ends_with(name))

@@ -1,4 +1,4 @@
-//! Tests that programs that would reveal an address are refused, and ordinary programs are not.
+//! Programs that would reveal an address are refused; ordinary programs are not.
 
 mod common;
 
@@ -35,7 +35,7 @@ fn map(object: &Object, dst: u8, name: &str) -> [Instruction; 2] {
     [op(0x18, dst, 1, 0, number as i32), op(0, 0, 0, 0, 0)]
 }
 
-/// Ways to get a pointer into register 6; register 7 has a map's value, register 8 the context,
+/// Ways to have a pointer in register 6; register 7 has a map's value, register 8 the context,
 /// register 9 the frame.
 fn pointers(object: &Object) -> Vec<(&'static str, Vec<Instruction>)> {
     let other = |name| map(object, 6, name).to_vec();
@@ -60,7 +60,7 @@ fn pointers(object: &Object) -> Vec<(&'static str, Vec<Instruction>)> {
     ]
 }
 
-/// Uses of register 6 that are allowed only for a number.
+/// The use of register 6, which must be a number.
 fn misuses(object: &Object) -> Vec<(String, Vec<Instruction>)> {
     let mut all: Vec<(String, Vec<Instruction>)> = Vec::new();
     let mut add = |name: &str, code: Vec<Instruction>| all.push((name.to_owned(), code));
@@ -238,7 +238,7 @@ fn hostile_programs_are_refused() {
     assert!(base.is_empty(), "{base:?}");
     let (mut refused, mut missed, mut wrong) = (0, Vec::new(), Vec::new());
     for (what, misuse) in misuses(&object) {
-        // The same use with a number makes an ordinary program.
+        // The same with a number is an ordinary program.
         let number = [op(0x61, 6, 8, 12, 0)];
         let found = analyse(&object, &program(&object, &linked, &number, &misuse)).problems;
         if !found.is_empty() {

@@ -1,4 +1,4 @@
-//! Tests the number of bytes that a program's maps may have.
+//! Bytes of maps that a program may have.
 
 use europa_cage::MapKind;
 use europa_cage::kernel::Shape;

@@ -1,4 +1,4 @@
-//! Tests object files that differ from those of today's clang, and programs that are stopped.
+//! Object files that are not as clang makes them today, and programs that are stopped.
 
 mod common;
 
@@ -215,7 +215,7 @@ fn a_million_frames_are_judged() {
     let object = Object::read(&common::compile("rewrite")).expect("an object");
     let mut machine = machine(&object, &Setup::default()).expect("a machine");
     let mut buffer = vec![0; 4096 - 360];
-    // A frame to forward: the program must exchange addresses, and change TTL and checksum.
+    // A frame to forward: addresses are exchanged, TTL and checksum changed.
     let header = [0x45, 7, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
     let begun = std::time::Instant::now();
     for _ in 0..1_000_000 {

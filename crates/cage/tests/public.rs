@@ -1,5 +1,5 @@
-//! Reads and runs third-party programs: the objects in the folder `EUROPA_XDP_PROGRAMS`. If the
-//! kernel accepts a program, user mode must give the same results with random frames.
+//! Third-party programs: reads and runs the objects in the folder `EUROPA_XDP_PROGRAMS`. If the
+//! kernel accepts a program, user mode gives the same results with random frames.
 
 mod common;
 
@@ -12,8 +12,7 @@ use europa_cage::user::{Closed, Frame, Input, Machine, Setup, Verdict};
 use europa_cage::{Object, link};
 use libbpf_rs::{ObjectBuilder, ProgramInput};
 
-/// Helpers whose results differ between the kernel and user mode: clocks, random numbers, routes,
-/// CPUs, events.
+/// Helpers whose answers are not the same in both: clocks, numbers, routes, CPUs, events.
 const DIFFERENT: [i32; 10] = [5, 7, 8, 25, 42, 69, 118, 125, 160, 208];
 
 fn objects(folder: &Path) -> Vec<PathBuf> {
@@ -29,7 +28,7 @@ fn objects(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The kernel's program of this name, if the kernel loads the object with only this program.
+/// The kernel's program of this name, if the kernel takes the object with it alone.
 fn in_kernel(file: &[u8], name: &str) -> Option<libbpf_rs::Object> {
     let mut open = ObjectBuilder::default().open_memory(file).ok()?;
     for mut program in open.progs_mut() {
@@ -39,7 +38,7 @@ fn in_kernel(file: &[u8], name: &str) -> Option<libbpf_rs::Object> {
     open.load().ok()
 }
 
-/// Compares a program with the kernel's. Returns the number of equal frames, or the difference.
+/// Compares a program with the kernel's; returns how many frames were equal, or the difference.
 fn compare(
     object: &Object,
     machine: &mut Machine,

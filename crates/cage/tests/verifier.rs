@@ -1,5 +1,4 @@
-//! Programs with one common mistake each: the kernel's message must appear in simple words, with
-//! the line.
+//! Programs with a common mistake each: the kernel's message appears in plain words, at the line.
 
 mod common;
 
@@ -173,7 +172,7 @@ fn common_mistakes_in_plain_words() {
         let log = log.split("-- BEGIN PROG LOAD LOG --").nth(1).unwrap_or_default();
         let log = log.split("-- END PROG LOAD LOG --").next().unwrap_or_default();
         if loaded {
-            // If a newer kernel accepts a program, this is no failure.
+            // Programs that a newer kernel accepts are no mistake.
             println!("taken by this kernel: {body}");
             continue;
         }

@@ -58,9 +58,9 @@ pub struct Packet {
     pub length: u32,
     /// Its direction, seen from its router.
     pub direction: Direction,
-    /// The way in which the packet was sent.
+    /// How it was sent.
     pub way: Way,
-    /// The cause if the packet was dropped.
+    /// Why it was dropped, if it was.
     pub drop: Option<&'static str>,
     /// A number that all records of one frame share, for a kernel router's program; otherwise 0.
     pub frame: u64,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::session::Packet;
 use crate::target::Named;
 
-/// A message: one line.
+/// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Line {

@@ -26,7 +26,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 pub use served::Served;
 
-/// The maximum number of descriptors in one message.
+/// Most descriptors of one message.
 pub const MAX_DESCRIPTORS: usize = 48;
 /// The kernel's own limit, see unix(7).
 const SCM_MAX_FD: usize = 253;

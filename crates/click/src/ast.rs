@@ -9,7 +9,7 @@ use crate::source::{Landmark, Source};
 /// A parsed configuration.
 #[derive(Clone, Debug)]
 pub struct Ast {
-    /// The text from which it was read.
+    /// The text it was read from.
     pub source: Arc<Source>,
     /// Its statements in order.
     pub statements: Vec<Statement>,

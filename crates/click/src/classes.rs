@@ -30,7 +30,7 @@ impl Shape {
 
 /// The element classes that a configuration may use.
 pub trait ElementClasses {
-    /// Whether this class exists.
+    /// Whether there is such a class.
     fn contains(&self, class: &str) -> bool;
 
     /// The ports of an element of `class` with these arguments; `None` if the class is unknown. The

@@ -11,7 +11,7 @@ pub(crate) struct PortCount {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outputs {
     Range(u32, u32),
-    /// As many outputs as inputs, plus this number.
+    /// As many as inputs, plus this number.
     Equal(u32),
 }
 
@@ -76,7 +76,7 @@ impl Processing {
         }
     }
 
-    /// The opposite processing.
+    /// The other one.
     pub fn other(self) -> Processing {
         match self {
             Processing::Push => Processing::Pull,

@@ -9,8 +9,8 @@ use crate::source::Landmark;
 /// Most diagnostics kept for one configuration; further ones are only counted.
 const KEPT: usize = 500;
 
-/// A line is shown only if at most this number of bytes precede the place in it. The drawing
-/// library panics at 65,535 columns, and a tab takes four columns.
+/// Most bytes of a line before a place for which the line is shown. The drawing library panics at
+/// 65,535 columns from the left, and a tab takes four columns.
 const FAR: usize = 10_000;
 
 /// How bad a diagnostic is.

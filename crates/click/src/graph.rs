@@ -110,7 +110,7 @@ pub struct Connection {
 pub struct Requirement {
     /// `package`, `compact_config`.
     pub kind: String,
-    /// The value after the name, or nothing.
+    /// The name after it, or nothing.
     pub value: String,
 }
 

@@ -112,7 +112,7 @@ pub struct Deadlines {
     pub silence: Duration,
     /// Time for the answer to a probe.
     pub probe: Duration,
-    /// The time limit for requests that only read.
+    /// Time for requests that read.
     pub reading: Duration,
     /// Time limit for requests that change state.
     pub changing: Duration,
@@ -139,10 +139,10 @@ pub struct Client {
     deadlines: Deadlines,
 }
 
-/// The place at which a node accepts requests.
+/// Where a node takes requests.
 #[derive(Clone, Debug)]
 enum Place {
-    /// A node at a socket of this machine.
+    /// At a socket of this machine.
     Socket(PathBuf),
     /// On another machine.
     Remote(Box<Remote>),

@@ -4,6 +4,7 @@
 //! session begins. The node continues to run its part. If etcd does not answer, the agent removes
 //! no objects from its node.
 
+mod deadline;
 mod follow;
 mod guard;
 mod hold;
@@ -13,6 +14,7 @@ mod session;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use europa_client::Client;
 use tokio::time::{Instant, sleep};
 
 use self::follow::Follower;
@@ -46,9 +48,10 @@ pub struct Settings {
 pub async fn run(settings: Settings) -> Result<()> {
     let mut follower = Follower::new(&settings);
     follower.join().await?;
+    let deadlines = deadline::report(Client::new(&settings.socket));
     let mut told: Option<(String, Instant)> = None;
     loop {
-        match session::run(&settings, &mut follower).await {
+        match session::run(&settings, &mut follower, &deadlines).await {
             Err(error @ ClusterError::Refused(_)) => return Err(error),
             Err(error) => {
                 let text = error.to_string();

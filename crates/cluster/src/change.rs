@@ -24,11 +24,11 @@ pub struct Wish {
     pub bundle: Bundle,
     /// Remove the objects that the texts do not name.
     pub prune: bool,
-    /// Objects to remove.
+    /// Remove these.
     pub delete: Vec<Key>,
     /// Nodes to cordon, each with the reason; `None` ends a cordon.
     pub cordon: BTreeMap<String, Option<String>>,
-    /// Objects to move.
+    /// Move these.
     pub moves: Vec<Move>,
     /// Nodes that get no new objects, in addition to cordoned nodes.
     pub closed: BTreeSet<String>,

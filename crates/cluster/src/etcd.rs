@@ -273,12 +273,24 @@ fn found(one: &etcd_client::KeyValue) -> Found {
     Found { value: one.value().to_vec(), changed: one.mod_revision() }
 }
 
+/// Whether members of this version may revoke living leases, after their leader has stalled: before
+/// 3.4.31 and 3.5.13 (etcd issue 15247).
+pub(crate) fn revokes_early(version: &str) -> bool {
+    match number(version) {
+        [3, 5, patch] => patch < 13,
+        number => number < [3, 4, 31],
+    }
+}
+
+fn number(version: &str) -> [u32; 3] {
+    let mut parts = version.split(['.', '-', '+']).map(|part| part.parse::<u32>().unwrap_or(0));
+    [(); 3].map(|()| parts.next().unwrap_or(0))
+}
+
 /// Refuses versions whose members may lose or mix up data: 3.5.0 to 3.5.2 (etcd issue 13766), and
 /// versions before 3.4.
 fn refuse(version: &str) -> Result<()> {
-    let mut parts = version.split(['.', '-', '+']).map(|part| part.parse::<u32>().unwrap_or(0));
-    let number = [(); 3].map(|()| parts.next().unwrap_or(0));
-    let refused = match number {
+    let refused = match number(version) {
         [3, 5, patch] if patch <= 2 => "can lose data when it is killed: install 3.5.3 or later",
         number if number < [3, 4, 0] => "is too old: install 3.4 or later",
         _ => return Ok(()),
@@ -289,6 +301,19 @@ fn refuse(version: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn early_revocations() {
+        for (version, wanted) in [
+            ("3.4.23", true),
+            ("3.4.31", false),
+            ("3.5.12", true),
+            ("3.5.13", false),
+            ("3.6.0-rc.1", false),
+        ] {
+            assert_eq!(revokes_early(version), wanted, "{version}");
+        }
+    }
 
     #[test]
     fn versions() {

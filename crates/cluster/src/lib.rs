@@ -45,7 +45,7 @@ pub use member::{Member, leader, members};
 pub use moves::{Cause, Leaving, Move, Moving, leaving, losses};
 pub use part::{Part, part};
 pub use place::{Moved, Place, Places};
-pub use relocate::{Fate, Told, cordon, drain, take_over};
+pub use relocate::{Fate, Scope, Told, cordon, drain, take_over};
 pub use run::wait;
 pub use store::{Change, Cleaned, Cleaner, Entry, Head, Item, Located, State, Writer, outcome};
 pub use takeover::{Guard, LEASE, Verdict};

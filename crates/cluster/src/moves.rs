@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use europa_api::{Documents, Host, Key, Problem, Router};
 
-use crate::place::{Before, Moved, Place, Places};
+use crate::place::{Before, Moved, Place, Places, homes};
 use crate::whole::Whole;
 
 /// Why objects leave a node.
@@ -60,7 +60,16 @@ fn tie(documents: &Documents, key: &Key) -> Option<String> {
         let of_machine = |thing: String| format!("{thing} is of its machine");
         let mut ports = router.interfaces.0.iter().filter_map(|(_, i)| i.port.as_ref());
         let pin = router.node.as_ref().map(|node| format!("its document says `node: {node}`"));
-        let port = || ports.next().map(|port| of_machine(format!("port {port}")));
+        let mut port = || {
+            let port = ports.next().filter(|_| homes(documents, router).is_none())?;
+            let standby = router.interfaces.0.iter().any(|(_, i)| i.standby.is_some());
+            let why = if standby {
+                ", and not all its ports have a standby on one other node"
+            } else {
+                ""
+            };
+            Some(of_machine(format!("port {port}")) + why)
+        };
         let grant = || {
             router
                 .grants
@@ -75,7 +84,7 @@ fn tie(documents: &Documents, key: &Key) -> Option<String> {
             });
             flow.map(|flow| format!("flow {} needs its routers on one node", &**flow.name))
         };
-        pin.or_else(port).or_else(grant).or_else(flow)
+        pin.or_else(&mut port).or_else(grant).or_else(flow)
     };
     let host = |host: &Host| {
         let pin = host.node.as_ref().map(|node| format!("its document says `node: {node}`"));
@@ -107,12 +116,16 @@ fn stays(documents: &Documents, key: &Key, cause: Cause) -> Option<String> {
         if router.takeover.is_some_and(|takeover| !takeover.value) {
             return Some("its document says `takeover: false`".to_owned());
         }
+        let on_port = router.interfaces.0.iter().any(|(_, i)| i.port.is_some());
+        if on_port && !router.stops_without_lease() {
+            return Some("its document says `without_lease: keep`".to_owned());
+        }
         let uplink = router.slow_path.as_ref().is_some_and(|slow| slow.value.has_uplink());
         uplink.then(|| "no peer checks the packets that leave by its uplink".to_owned())
     })
 }
 
-/// Routers with `takeover: true` for which no fence exists.
+/// Routers with `takeover: true` or `without_lease: stop` for which no fence exists.
 pub(crate) fn unfenced(documents: &Documents) -> Vec<Problem> {
     let wants = |router: &&Router| router.takeover.is_some_and(|takeover| takeover.value);
     let routers = documents.routers.iter().filter(wants);
@@ -123,9 +136,21 @@ pub(crate) fn unfenced(documents: &Documents) -> Vec<Problem> {
         let problem = Problem::new(place, format!("{key} cannot be taken over: {why}"));
         Some(problem.label("by another node?").help(
             "leave `takeover` out, or have all packets of the router leave by links, whose peers \
-             check the epoch",
+             check the epoch, or by ports with a `standby`",
         ))
     });
+    let problems = problems.chain(documents.routers.iter().filter_map(|router| {
+        let uplink = &router.slow_path.as_ref().filter(|slow| slow.value.has_uplink())?;
+        let said = router.without_lease.as_ref().map(|said| said.place);
+        let place = said.unwrap_or(uplink.place);
+        router.stops_without_lease().then(|| {
+            let name = router.full_name();
+            let message = format!("router {name} has an uplink and stops without a lease");
+            Problem::new(place, message)
+                .label("no fence stops packets that leave by an uplink")
+                .help("remove the uplink, or say `without_lease: keep`")
+        })
+    }));
     problems.collect()
 }
 

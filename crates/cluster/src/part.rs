@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use europa_api::rest::{ApplyRequest, SourceText};
-use europa_api::{Document, Kept, Key, Link, NamedFile};
+use europa_api::{Document, Kept, Key, Link, NamedFile, Router};
 use serde_json::{Value, json};
 
 use crate::error::{ClusterError, Result};
+use crate::place::homes;
 use crate::tunnels::{Ends, PORT, ends};
 use crate::whole::Whole;
 
@@ -98,7 +99,7 @@ impl<'w> Here<'w> {
         self.whole.places.get(key).is_some_and(|place| place.node == self.node)
     }
 
-    /// The end of a link on this node.
+    /// The end of a link that is here.
     fn end(&self, link: &str) -> Option<&Key> {
         self.ends.get(link)?.iter().map(|(owner, _)| owner).find(|owner| self.has(owner))
     }
@@ -129,6 +130,7 @@ impl<'w> Here<'w> {
             fields.remove("takeover");
         }
         match document {
+            Document::Router(router) => self.router(router, &mut written),
             Document::Slice(_) => self.slice(&mut written),
             Document::User(_) => {
                 if let Some(roles) = written.get_mut("roles").and_then(Value::as_object_mut) {
@@ -150,6 +152,26 @@ impl<'w> Here<'w> {
             _ => {}
         }
         Ok(Some(written))
+    }
+
+    /// A router's ports on this node, and whether they stop without a lease.
+    fn router(&self, router: &Router, written: &mut Value) {
+        let homes = homes(&self.whole.documents, router);
+        let standby = homes.is_some_and(|homes| homes.is_standby(self.node));
+        if let Some(interfaces) = written.get_mut("interfaces").and_then(Value::as_object_mut) {
+            for interface in interfaces.values_mut().filter_map(Value::as_object_mut) {
+                let other = interface.remove("standby");
+                if let Some(other) = other.filter(|_| standby) {
+                    interface.insert("port".to_owned(), other);
+                }
+            }
+        }
+        if let Some(fields) = written.as_object_mut() {
+            fields.remove("without_lease");
+            if router.stops_without_lease() {
+                fields.insert("without_lease".to_owned(), json!("stop"));
+            }
+        }
     }
 
     /// Limits a slice's reservation to ports of this node.

@@ -1,6 +1,7 @@
 //! Placement: decides which node runs which router, host and port. Pure.
 
 mod assign;
+mod standby;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,6 +9,7 @@ use europa_api::{Documents, Key, Problem};
 use serde::{Deserialize, Serialize};
 
 use self::assign::{Case, assign};
+pub(crate) use self::standby::{Homes, homes};
 
 /// A node, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +54,8 @@ impl Place {
 pub(crate) struct Unit {
     pub(crate) key: Key,
     pub(crate) pin: Option<Place>,
+    /// The two nodes of its ports, if it has standby ports.
+    pub(crate) homes: Option<Homes>,
     pub(crate) links: Vec<String>,
     /// The place of the object's name in the document.
     pub(crate) at: europa_api::Place,
@@ -78,9 +82,12 @@ pub(crate) fn units(documents: &Documents) -> (Vec<Unit>, Places) {
         };
         let own = router.node.as_ref().map(|node| because(node, "node"));
         let mut used = router.interfaces.0.iter().filter_map(|(_, i)| i.port.as_ref());
+        let homes = if own.is_some() { None } else { homes(documents, router) };
+        let by_port = || if homes.is_some() { None } else { used.find_map(|port| of_port(port)) };
         Unit {
             key: Key::new("router", router.full_name()),
-            pin: own.or_else(|| used.find_map(|port| of_port(port))),
+            pin: own.or_else(by_port),
+            homes,
             links: router
                 .interfaces
                 .0
@@ -93,6 +100,7 @@ pub(crate) fn units(documents: &Documents) -> (Vec<Unit>, Places) {
     let hosts = documents.hosts.iter().map(|host| Unit {
         key: Key::new("host", host.name.to_string()),
         pin: host.node.as_ref().map(|node| because(node, "node")),
+        homes: None,
         links: host
             .interfaces
             .0
@@ -108,7 +116,9 @@ pub(crate) fn units(documents: &Documents) -> (Vec<Unit>, Places) {
 pub(crate) fn known(documents: &Documents, decided: &BTreeMap<String, Place>) -> Places {
     let (units, mut places) = units(documents);
     for unit in units {
-        let place = unit.pin.or_else(|| decided.get(&unit.key.to_string()).cloned());
+        let fits = |place: &&Place| unit.homes.as_ref().is_none_or(|homes| homes.has(&place.node));
+        let before = || decided.get(&unit.key.to_string()).filter(fits).cloned();
+        let place = unit.pin.clone().or_else(before);
         places.extend(place.map(|place| (unit.key, place)));
     }
     places
@@ -155,6 +165,15 @@ pub(crate) fn place(documents: &Documents, before: &Before) -> Result<Places, Ve
         Some(problem.help("add `node:`: routers with this port are on the same node"))
     }));
     let (units, _) = units(documents);
+    for unit in &units {
+        let Some(homes) = unit.homes.as_ref().filter(|_| !places.contains_key(&unit.key)) else {
+            continue;
+        };
+        let old = before.leaving.get(&unit.key);
+        if let Some(place) = homes.choose(old, &before.closed).or_else(|| old.cloned()) {
+            places.insert(unit.key.clone(), place);
+        }
+    }
     let number = |node: &str| nodes.iter().position(|one| *one == node);
     let chosen = assign(&case(documents, &units, &places, &before.closed, &number));
     for (unit, at) in units.iter().zip(&chosen) {

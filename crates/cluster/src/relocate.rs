@@ -31,7 +31,7 @@ pub enum Fate {
         /// Time from the commit until all nodes ran the change; `None` for a dry run.
         took: Option<Duration>,
     },
-    /// The object stays, for this reason.
+    /// It stays, with the reason.
     Stays(String),
 }
 
@@ -119,12 +119,27 @@ fn wish(key: &Key, from: &str, to: Option<&str>) -> Wish {
     Wish { moves: vec![one], ..Wish::default() }
 }
 
+/// The objects of a node without a lease that start elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All that may move.
+    All,
+    /// Those whose packets leave by links only: ports of the others may not be fenced yet.
+    OnLinks,
+}
+
 /// Starts the movable objects of a node without a lease on other nodes, if the comparison `when`
 /// holds. It does not wait for the nodes. `tell` receives each object.
 ///
 /// # Errors
 /// The node has a lease or does not exist, or etcd does not answer.
-pub async fn take_over(etcd: &Etcd, node: &str, when: &[Compare], tell: Told<'_>) -> Result<()> {
+pub async fn take_over(
+    etcd: &Etcd,
+    node: &str,
+    scope: Scope,
+    when: &[Compare],
+    tell: Told<'_>,
+) -> Result<()> {
     let state = State::read(etcd, &State::default()).await?;
     let whole = known(&state, node)?;
     let closed = absent(etcd, &whole).await?;
@@ -133,7 +148,8 @@ pub async fn take_over(etcd: &Etcd, node: &str, when: &[Compare], tell: Told<'_>
             "node {node} has a lease: `europa cluster drain {node}` moves its routers, and loses less"
         )));
     }
-    let Leaving { moves, stays } = leaving(&whole, node, Cause::Takeover);
+    let Leaving { mut moves, stays } = leaving(&whole, node, Cause::Takeover);
+    moves.retain(|one| scope == Scope::All || !whole.stops_without_lease(&one.key));
     let when = [when, &[is_absent(etcd, node)]].concat();
     let fate = |to: &str, key: &Key| Fate::Moves {
         to: to.to_owned(),
@@ -204,7 +220,10 @@ fn candidates(
     let first = planned.iter().find(|moving| moving.key == one.key);
     let Some(first) = first.map(|moving| moving.to.clone()) else { return Vec::new() };
     let is_open = |node: &String| !closed.contains(node) && !whole.cordons.contains_key(node);
-    let others = whole.nodes().map(str::to_owned).filter(|node| is_open(node) && *node != first);
+    let homes = whole.homes(&one.key);
+    let fits = |node: &String| homes.as_ref().is_none_or(|homes| homes.has(node));
+    let others = whole.nodes().map(str::to_owned);
+    let others = others.filter(|node| is_open(node) && *node != first && fits(node));
     let others: Vec<String> = others.collect();
     [vec![first], others].concat()
 }

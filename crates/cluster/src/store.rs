@@ -77,7 +77,7 @@ pub struct Entry {
 /// A bucket: documents by kind and name, as in `router red/r1`.
 pub(crate) type Bucket = BTreeMap<String, Entry>;
 
-/// An object, and its place in etcd.
+/// An object, and where it is.
 #[derive(Clone, Debug)]
 pub struct Item {
     /// Its entry in a bucket.

@@ -20,6 +20,8 @@ pub struct Guard {
     /// Since when this process leads in etcd's present term, and that term.
     since: Option<(Duration, u64)>,
     present: BTreeSet<String>,
+    /// Since when nodes have no lease.
+    absent: BTreeMap<String, Duration>,
     /// When nodes lost their lease.
     lost: BTreeMap<String, VecDeque<Duration>>,
 }
@@ -27,7 +29,7 @@ pub struct Guard {
 /// The decision about nodes without a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing to do: all nodes have a lease.
+    /// All nodes have a lease.
     Rest,
     /// Nodes may still take a lease: check again after this time.
     Wait(Duration),
@@ -62,6 +64,10 @@ impl Guard {
         };
         self.since = Some((since, term));
         let absent: Vec<String> = nodes.difference(present).cloned().collect();
+        self.absent.retain(|node, _| absent.contains(node));
+        for node in &absent {
+            self.absent.entry(node.clone()).or_insert(now);
+        }
         if absent.is_empty() {
             Verdict::Rest
         } else if absent.len() * 2 > nodes.len() {
@@ -71,6 +77,12 @@ impl Guard {
         } else {
             Verdict::TakeOver(absent)
         }
+    }
+
+    /// When the fence of a node without a lease is up in any case, even if etcd has revoked its lease
+    /// early: a whole lease after this leader first saw it without one.
+    pub fn fenced_at(&self, node: &str) -> Option<Duration> {
+        self.absent.get(node).map(|since| *since + LEASE)
     }
 
     /// Nodes that have lost their lease three times in ten minutes.

@@ -7,7 +7,7 @@ use europa_api::{Bundle, Configuration, Documents, Kept, Key};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{ClusterError, Result};
-use crate::place::{Place, Places};
+use crate::place::{Homes, Place, Places, homes};
 use crate::store::{State, parse, text};
 use crate::tunnels::Tunnel;
 
@@ -141,6 +141,21 @@ impl Whole {
     /// Names of the nodes.
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
         self.documents.nodes.iter().map(|node| &*node.name.value)
+    }
+
+    /// The two nodes of a router with standby ports.
+    pub(crate) fn homes(&self, key: &Key) -> Option<Homes> {
+        let mut routers = self.documents.routers.iter();
+        let router =
+            routers.find(|router| key.kind == "router" && router.full_name() == key.name)?;
+        homes(&self.documents, router)
+    }
+
+    /// Whether the ports of a router stop while its node has no lease.
+    pub(crate) fn stops_without_lease(&self, key: &Key) -> bool {
+        let mut routers = self.documents.routers.iter();
+        key.kind == "router"
+            && routers.any(|router| router.full_name() == key.name && router.stops_without_lease())
     }
 
     /// The address of a node for tunnels.

@@ -1,6 +1,9 @@
 //! Takeovers and drains in virtual time: nodes with separate clocks, a store that loses its leader,
 //! partitions and restarts. The real leader and planner make the decisions.
 
+#[path = "takeover/ring.rs"]
+mod ring;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,30 +13,17 @@ use europa_cluster::{
     Cause, Entry, Guard, Item, LEASE, Located, Move, State, Verdict, Whole, Wish, leaving, plan,
 };
 
+use self::ring::documents;
+
 /// Virtual time of a step.
 const STEP: Duration = Duration::from_millis(100);
 /// Number of steps with faults, and of steps without faults at the end.
 const STEPS: u32 = 1200;
 const CALM: u32 = 300;
+/// Time from the sending of a renewal to the deadline of the fence.
+const FENCE: Duration = Duration::from_secs(4);
 /// Default number of histories; the variable `HISTORIES` changes it.
 const HISTORIES: u64 = 100;
-
-/// A ring of routers over nodes; one is tied to its node, and one has no takeover.
-fn documents(nodes: usize) -> String {
-    let mut text = "kind: slice\nname: s\n".to_owned();
-    for node in 0..nodes {
-        text += &format!("---\nkind: node\nname: n{node}\naddress: 10.0.0.{}\n", node + 1);
-    }
-    for router in 0..6 {
-        let more = ["node: n0\n", "takeover: false\n"].get(router).copied().unwrap_or_default();
-        text += &format!(
-            "---\nkind: router\nname: r{router}\nslice: s\n{more}interfaces: \
-             {{a: {{link: l{router}}}, b: {{link: l{}}}}}\nfast_path: {{click: Idle}}\n",
-            (router + 1) % 6
-        );
-    }
-    text
-}
 
 /// A machine: the documents that its node runs, and its agent.
 #[derive(Default)]
@@ -49,6 +39,8 @@ struct Machine {
     clock: Duration,
     rate: f64,
     renew: Duration,
+    /// Until when its ports carry frames of routers that stop without a lease, by its clock.
+    deadline: Duration,
     /// Its guard while it leads, and the start of its leadership.
     guard: Option<(Guard, Duration)>,
 }
@@ -65,6 +57,12 @@ struct World {
     machines: Vec<Machine>,
     /// Whether other documents run than at the last check.
     changed: bool,
+    /// Time from a renewal to the deadline of the fence.
+    fence: Duration,
+    /// Two nodes have sent on the LAN at the same time.
+    two_senders: bool,
+    /// Times that the router on the LAN was taken over.
+    lan_taken_over: u64,
     taken_over: u64,
     drained: u64,
 }
@@ -107,7 +105,7 @@ fn name(node: usize) -> String {
 }
 
 impl World {
-    fn new(seed: u64) -> World {
+    fn new(seed: u64, fence: Duration) -> World {
         let mut random = fastrand::Rng::with_seed(seed);
         let nodes = random.usize(3..=5);
         let source = Source { path: "ring.yaml".into(), text: documents(nodes) };
@@ -131,6 +129,9 @@ impl World {
             away: Duration::ZERO,
             leader: None,
             changed: true,
+            fence,
+            two_senders: false,
+            lan_taken_over: 0,
             taken_over: 0,
             drained: 0,
         }
@@ -154,9 +155,12 @@ impl World {
     fn fault(&mut self) {
         let node = self.random.usize(..self.machines.len());
         let machine = &mut self.machines[node];
-        match self.random.u8(..8) {
+        match self.random.u8(..9) {
             0 | 1 => machine.reaches = !machine.reaches,
-            2 => (machine.up, machine.guard, machine.renew) = (false, None, Duration::ZERO),
+            2 => {
+                (machine.up, machine.guard) = (false, None);
+                (machine.renew, machine.deadline) = (Duration::ZERO, Duration::ZERO);
+            }
             3 => {
                 machine.up = true;
                 // The next session may lead only with its own lease.
@@ -170,6 +174,8 @@ impl World {
                     *lease = self.now + LEASE;
                 }
             }
+            // etcd revokes a living lease.
+            8 => machine.lease = None,
             5 => self.away = self.now + Duration::from_millis(self.random.u64(..9000)),
             _ => self.drain(node),
         }
@@ -184,10 +190,14 @@ impl World {
             let present = self.present();
             wish.closed =
                 self.whole.nodes().filter(|n| !present.contains(*n)).map(str::to_owned).collect();
-            wish.moves = leaving(&self.whole, &name(node), Cause::Planned).moves;
+            // The agents' order of such a move is not simulated.
+            let on_links = |moves: Vec<Move>| {
+                moves.into_iter().filter(|one| one.key.name != "s/lan").collect::<Vec<_>>()
+            };
+            wish.moves = on_links(leaving(&self.whole, &name(node), Cause::Planned).moves);
             // Both directions are changed at once: two routers may exchange their nodes.
             let other = (node + 1) % self.machines.len();
-            let back = leaving(&self.whole, &name(other), Cause::Planned).moves;
+            let back = on_links(leaving(&self.whole, &name(other), Cause::Planned).moves);
             wish.moves
                 .extend(back.into_iter().take(1).map(|one| Move { to: Some(name(node)), ..one }));
         }
@@ -214,6 +224,7 @@ impl World {
                 self.changed = true;
             }
             machine.lease = Some(self.now + LEASE);
+            machine.deadline = machine.clock + self.fence;
             machine.renew = machine.clock + Duration::from_millis(self.random.u64(100..1500));
         }
         if self.leader.is_none() && reaches {
@@ -238,11 +249,19 @@ impl World {
         assert!(absent.len() * 2 <= nodes.len(), "{absent:?} of {nodes:?}");
         assert!(led >= LEASE, "{led:?}");
         let closed: BTreeSet<String> = absent.iter().cloned().collect();
-        for gone in absent {
-            let moves = leaving(&self.whole, &gone, Cause::Takeover).moves;
+        let now = machine.clock;
+        let fenced: Vec<bool> = absent
+            .iter()
+            .map(|gone| guard.fenced_at(gone).is_some_and(|fenced_at| now >= fenced_at))
+            .collect();
+        for (gone, fenced) in absent.into_iter().zip(fenced) {
+            let mut moves = leaving(&self.whole, &gone, Cause::Takeover).moves;
+            moves.retain(|one| fenced || one.key.name != "s/lan");
             let before = self.whole.places.clone();
             self.commit(&Wish { moves, closed: closed.clone(), ..Wish::default() });
             self.taken_over += u64::from(self.whole.places != before);
+            let lan = Key::new("router", "s/lan");
+            self.lan_taken_over += u64::from(self.whole.places[&lan] != before[&lan]);
             for tied in ["s/r0", "s/r1"].map(|name| Key::new("router", name)) {
                 assert_eq!(self.whole.places[&tied], before[&tied], "{tied} was taken over");
             }
@@ -265,6 +284,18 @@ impl World {
             }
         }
         (0..self.machines.len()).for_each(|node| self.agent(node));
+        self.two_senders |= self.senders() > 1;
+    }
+
+    /// The nodes that send on the LAN: they run its router, and their fence is not up.
+    fn senders(&self) -> usize {
+        let lan = Key::new("router", "s/lan");
+        let sends = |(node, machine): &(usize, &Machine)| {
+            let runs = machine.runs.as_ref();
+            let here = runs.is_some_and(|(_, whole)| whole.places[&lan].node == name(*node));
+            machine.up && here && machine.clock < machine.deadline
+        };
+        self.machines.iter().enumerate().filter(sends).count()
     }
 
     /// Checks that each end of a link accepts packets only from the node that has the other end,
@@ -311,9 +342,9 @@ impl World {
 fn histories() {
     let said = std::env::var("HISTORIES").ok().and_then(|number| number.parse().ok());
     let histories = said.unwrap_or(HISTORIES);
-    let (mut taken_over, mut drained) = (0, 0);
+    let (mut taken_over, mut drained, mut lan) = (0, 0, 0);
     for seed in 0..histories {
-        let mut world = World::new(seed);
+        let mut world = World::new(seed, FENCE);
         for step in 0..STEPS {
             world.step(true);
             world.check(&|| format!("seed {seed}, step {step}"));
@@ -336,14 +367,30 @@ fn histories() {
                 }
             }
         }
-        assert_eq!(runs.len(), 6, "seed {seed}");
+        // Seven routers and two ports.
+        assert_eq!(runs.len(), 9, "seed {seed}");
+        assert!(!world.two_senders, "seed {seed}: two nodes have sent on one LAN");
         assert!(runs.values().all(|nodes| nodes.len() == 1), "seed {seed}: {runs:?}");
         taken_over += world.taken_over;
         drained += world.drained;
+        lan += world.lan_taken_over;
     }
-    println!("{histories} histories: {taken_over} takeovers, {drained} drains");
+    println!("{histories} histories: {taken_over} takeovers, {lan} on a LAN, {drained} drains");
     assert!(
-        taken_over > histories && drained > histories,
-        "{taken_over} takeovers, {drained} drains"
+        taken_over > histories && drained > histories && lan > histories / 10,
+        "{taken_over} takeovers, {lan} on a LAN, {drained} drains"
     );
+}
+
+/// A planted fault: without the second that the deadline leaves, a slow clock lets two nodes send.
+#[test]
+fn a_late_fence_is_found() {
+    let finds = |seed: &u64| {
+        let mut world = World::new(*seed, LEASE + Duration::from_secs(1));
+        (0..STEPS).for_each(|_| world.step(true));
+        world.two_senders
+    };
+    let found = (0..HISTORIES).find(finds);
+    println!("found in history {found:?}");
+    assert!(found.is_some());
 }

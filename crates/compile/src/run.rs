@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::CompileError;
 
-/// The longest time that clang may take.
+/// Longest that clang may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Longest object, and longest output of messages.
 const MAX_OUTPUT: u64 = 16 << 20;

@@ -10,7 +10,7 @@ use crate::store::Stored;
 /// Desired state in the form that was stored last.
 #[derive(Clone, Default)]
 pub struct Accepted {
-    /// A number that grows by one with each change.
+    /// One more with each change.
     pub revision: u64,
     /// Documents in their stored form and order.
     pub stored: Arc<Vec<Stored>>,

@@ -204,7 +204,7 @@ impl Engine {
         }
     }
 
-    /// Notes that a router runs its configuration.
+    /// A router runs its configuration.
     pub fn ready(&mut self, router: &str) {
         if let Some(job) = &mut self.job {
             job.ready(router);

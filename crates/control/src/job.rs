@@ -58,7 +58,7 @@ pub(crate) struct Job {
     pub(crate) open: Vec<PortId>,
     /// The state after the job, and the change to be stored.
     next: Option<(Accepted, Commit)>,
-    /// The state that is being stored.
+    /// The state that is written down.
     written: Option<Accepted>,
     committed: Option<Result<(), String>>,
 }
@@ -132,7 +132,7 @@ impl Job {
         Ok(())
     }
 
-    /// Works until it must wait.
+    /// Runs until it has to wait.
     pub(crate) fn turn(&mut self, machine: &mut impl Machine, now: Time) -> Progress {
         match self.phase {
             Phase::Checking => self.hear_checks(machine),
@@ -256,7 +256,7 @@ impl Job {
         machine.discard(Box::new(former));
     }
 
-    /// Handles that no other plan could be computed.
+    /// No other plan could be computed.
     pub(crate) fn unplanned(&mut self, why: &str) {
         self.phase = Phase::Steps;
         self.failure = Some(why.to_owned().into());
@@ -295,7 +295,7 @@ impl Job {
         self.until
     }
 
-    /// Notes that a router runs its configuration.
+    /// A router runs its configuration.
     pub(crate) fn ready(&mut self, router: &str) {
         self.awaited.remove(router);
     }

@@ -121,7 +121,7 @@ impl From<Failure> for Stop {
 pub enum Verdict {
     /// The test still runs.
     NotYet,
-    /// All are correct; with warnings.
+    /// All are right; the warnings.
     Right(Vec<String>),
     /// A configuration is wrong: file, line and underlined text.
     Wrong(String),

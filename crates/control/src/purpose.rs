@@ -22,15 +22,15 @@ pub(crate) enum Purpose {
 
 /// The state of a job after a turn.
 pub(crate) enum Progress {
-    /// The job can continue at once.
+    /// It can continue at once.
     More,
-    /// The job waits for an event.
+    /// It waits for an event.
     Waits,
-    /// The job needs another plan.
+    /// It needs another plan.
     Again,
-    /// The job has succeeded.
+    /// It has succeeded.
     Done,
-    /// The job has failed.
+    /// It has failed.
     Failed(Box<ProblemDetails>),
 }
 

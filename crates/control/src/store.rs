@@ -49,9 +49,9 @@ pub struct StoredConfiguration {
 /// All documents.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
-    /// A number that grows by one with each change.
+    /// One more with each change.
     pub revision: u64,
-    /// The documents in their order.
+    /// In their order.
     pub documents: Vec<Stored>,
 }
 

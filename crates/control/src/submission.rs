@@ -17,7 +17,7 @@ pub struct Submission {
     pub at: String,
 }
 
-/// The reason why nothing was changed.
+/// Why nothing was changed.
 pub enum Refusal {
     /// Desired state has changed in the meantime: check again.
     Stale,

@@ -45,9 +45,9 @@ pub enum Effect {
 /// The result of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Ending {
-    /// The effect is complete, or has begun.
+    /// It is complete, or has begun.
     Well,
-    /// The effect can be tried again.
+    /// It can be tried again.
     NotNow,
     /// The effect failed, and the known state is unchanged.
     Refused,
@@ -285,7 +285,7 @@ impl<M: Machine> Machine for Watched<'_, M> {
 }
 
 impl Record {
-    /// An effect before it is tried.
+    /// An effect that is about to be tried.
     fn before(effect: Effect, object: String) -> Self {
         Self { effect, object, ending: None, why: String::new(), objects: Vec::new() }
     }

@@ -1,4 +1,4 @@
-//! Diagrams in the format of Graphviz.
+//! The same for Graphviz.
 
 use crate::{Diagram, Kind};
 

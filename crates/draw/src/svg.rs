@@ -20,7 +20,7 @@ text{font-family:'DejaVu Sans Mono','Liberation Mono',Menlo,Consolas,monospace;f
 .box{fill:#22262b}.strong{fill:#2a3038}.light{fill:#1b1e22}.outer{fill:#30363d}\
 .line{stroke:#8f8f8f}.arrow{fill:#8f8f8f}}";
 
-/// Text in the form that SVG needs.
+/// Text as SVG has it.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

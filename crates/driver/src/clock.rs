@@ -61,7 +61,7 @@ impl Clock {
         self.pace = pace;
     }
 
-    /// The present time.
+    /// The time now.
     pub(crate) fn now_ns(&self) -> u64 {
         let passed = self.since.elapsed();
         self.base_ns

@@ -25,9 +25,9 @@ pub struct Options {
     pub exit_handler: Option<String>,
     /// The destination of the flat configuration; `-` is standard output.
     pub output: Option<String>,
-    /// Do not run the configuration.
+    /// Do not run it.
     pub quit: bool,
-    /// Print the time that the run took.
+    /// Print how long it took.
     pub time: bool,
     /// Print warnings.
     pub warnings: bool,
@@ -35,7 +35,7 @@ pub struct Options {
     pub sockets: Vec<String>,
     /// Whether there is a `hotconfig` handler.
     pub reconfigure: bool,
-    /// Simulate time, from this second on.
+    /// Simulated time, from this second on.
     pub simulated: Option<f64>,
     /// Search path of libraries.
     pub path: Option<String>,
@@ -71,7 +71,7 @@ impl Default for Options {
 pub enum Parsed {
     /// To run a configuration.
     Run(Box<Options>),
-    /// Print this text and end.
+    /// To print this and end.
     Print(String),
     /// The command line is invalid: the text for standard error.
     Wrong(String),
@@ -91,7 +91,7 @@ struct Known {
 enum Takes {
     Nothing,
     Value,
-    /// A value only as `--name=value`.
+    /// Only as `--name=value`.
     Maybe,
 }
 
@@ -291,7 +291,7 @@ impl Reader {
             "threads" => {
                 value.parse::<i32>().map_err(|_| "'--threads' expects a number")?;
             }
-            // One thread runs on any core.
+            // One thread runs where it may.
             _ => {}
         }
         Ok(None)

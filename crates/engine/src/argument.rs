@@ -1,15 +1,15 @@
 //! The table of the arguments that a class takes.
 
-/// The way in which an argument is given.
+/// Given by position or keyword; mandatory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Given {
-    /// By position or keyword; required.
+    /// Given by position or keyword; mandatory.
     Mandatory,
-    /// By position or keyword; optional.
+    /// Given by position or keyword; optional.
     Positional,
-    /// By keyword; optional.
+    /// By keyword; it may be left out.
     Keyword,
-    /// By keyword; required.
+    /// By keyword; it must be there.
     MandatoryKeyword,
     /// All other arguments: each is one value.
     Rest,
@@ -22,7 +22,7 @@ pub struct Argument {
     pub name: &'static str,
     /// Other keywords for it.
     pub also: &'static [&'static str],
-    /// The way in which it is given.
+    /// How it is given.
     pub given: Given,
     /// The accepted values, phrased to follow "expected".
     pub wanted: &'static str,
@@ -111,7 +111,7 @@ impl Argument {
         Argument { ignored: true, ..self }
     }
 
-    /// The way in which it is given, as text.
+    /// How it is given, in words.
     pub const fn by(&self) -> &'static str {
         match self.given {
             Given::Mandatory | Given::Positional => "position or keyword",

@@ -26,7 +26,7 @@ pub(crate) struct Global {
     pub(crate) answer: Answer,
 }
 
-/// The element whose handler a path names.
+/// Whose handler a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A handler of an element: the element's number, and the handler's name.

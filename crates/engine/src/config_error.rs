@@ -35,7 +35,7 @@ pub enum ConfigError {
         /// The grant that would allow it.
         resource: String,
     },
-    /// Any other error.
+    /// Anything else.
     #[error("{message}")]
     Other {
         /// Number of the element's argument, from 0, if the error is about one.

@@ -11,19 +11,19 @@ impl Flags {
     pub const WRITE: Flags = Flags(0x0002);
     /// Reading takes a parameter.
     pub const PARAMETER: Flags = Flags(0x0004);
-    /// Control sockets do not show the handler.
+    /// Control sockets do not show it.
     pub const PRIVATE: Flags = Flags(0x0020);
     /// No newline is added to the value.
     pub const RAW: Flags = Flags(0x0040);
     /// User interfaces should not show it by default.
     pub const UNCOMMON: Flags = Flags(0x0400);
-    /// The handler's value rarely changes.
+    /// Its value rarely changes.
     pub const CALM: Flags = Flags(0x0800);
-    /// Reading the handler costs much.
+    /// Reading it costs a lot.
     pub const EXPENSIVE: Flags = Flags(0x1000);
     /// Writing ignores the value.
     pub const BUTTON: Flags = Flags(0x2000);
-    /// The handler's value is true or false.
+    /// Its value is true or false.
     pub const CHECKBOX: Flags = Flags(0x4000);
 
     /// Both.
@@ -32,7 +32,7 @@ impl Flags {
         Flags(self.0 | other.0)
     }
 
-    /// Whether all flags of `other` are set.
+    /// Whether all of `other` is set.
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
@@ -133,13 +133,13 @@ pub(crate) fn letters(flags: Flags) -> String {
 /// The reason why a handler could not be called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandlerError {
-    /// The element does not exist.
+    /// There is no such element.
     #[error("no element named '{0}'")]
     NoElement(String),
-    /// The handler does not exist.
+    /// There is no such handler.
     #[error("no '{0}' handler")]
     NotFound(String),
-    /// The element is running at the moment.
+    /// The element is running just now.
     #[error("element '{0}' waits for this call and cannot answer")]
     Busy(String),
     /// The handler can only be written.

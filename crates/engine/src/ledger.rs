@@ -25,7 +25,7 @@ const MOST_OUTPUTS: usize = 64;
 pub struct Ends {
     /// By elements that consume packets on purpose.
     pub consumed: Vec<(String, u64)>,
-    /// Ended by all other elements and causes.
+    /// By all other elements and causes.
     pub dropped: Vec<(String, u64)>,
 }
 

@@ -34,13 +34,13 @@ const TURN: u64 = 1024;
 const MAX_BATCHES: usize = 4096;
 /// Most requests to stop that are handled together.
 const MOST_STOPS: usize = 1024;
-/// The maximum number of timers that fire in one round.
+/// Most timers that fire in one round.
 const MAX_TIMERS: usize = 1024;
 
 /// A finding while a graph is built: an error, or a warning.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// The class does not exist.
+    /// There is no such class.
     #[error("{name}: unknown element class '{class}'")]
     UnknownClass {
         /// The element.

@@ -23,7 +23,7 @@ use self::told::{causes, drops, look_up};
 
 pub use self::event::{Event, Fate, Fetched, Hop, What};
 
-/// The maximum number of events that wait to be read.
+/// Most events that wait to be fetched.
 const MAX_EVENTS: usize = 4096;
 /// Most packets that are followed at the same time.
 const MAX_MARKS: usize = 256;
@@ -123,7 +123,7 @@ impl Tracer {
         data.get(..data.len().min(self.snaplen)).unwrap_or_default().to_vec()
     }
 
-    /// From now on, follows a packet.
+    /// Follows a packet from now on.
     fn mark(&mut self, packet: &Packet) -> Option<u32> {
         if self.marks.len() >= MAX_MARKS {
             return None;
@@ -300,7 +300,7 @@ pub(crate) fn hand_over(
             give(core, elements, devices, Port { element, port }, &mut group);
             watch(&trace, core, elements, devices, Port { element, port }, packet);
         } else {
-            // There is room for as many as arrived.
+            // As many as came fit.
             let _ = group.push(packet);
         }
     }

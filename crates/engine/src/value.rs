@@ -223,7 +223,7 @@ pub struct Ipv4Prefix {
 }
 
 impl Ipv4Prefix {
-    /// The number of significant bits.
+    /// The bits that count.
     pub fn mask(self) -> u32 {
         u32::MAX.checked_shl(32 - u32::from(self.length)).unwrap_or(0)
     }

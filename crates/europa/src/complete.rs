@@ -208,7 +208,7 @@ fn handlers(current: &OsStr, mode: char) -> Vec<CompletionCandidate> {
         return words(allowed(&list, mode).map(|name| format!("{element}.{name}")), current);
     }
     let elements = read("list").unwrap_or_default();
-    // The first line is the number of elements.
+    // The first line is their number.
     let elements = elements.lines().skip(1).map(|name| format!("{name}."));
     let own = read("handlers").unwrap_or_default();
     words(elements.chain(allowed(&own, mode).map(str::to_owned)), current)

@@ -49,7 +49,7 @@ pub(crate) fn describe(instance: &Instance, args: &DescribeArgs) -> Result<ExitC
     line!("  generation: {}, changed {}", object.generation, object.changed);
     for (name, value) in &object.status.details {
         match value {
-            // These are shown in a table below.
+            // A table below has them.
             Value::Array(_) if name == "interfaces" => {}
             Value::Object(map) => {
                 line!("  {name}:");

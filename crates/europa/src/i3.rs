@@ -112,10 +112,10 @@ pub(crate) struct ReceiveArgs {
     /// The key before its hash, 32 hexadecimal digits. Default: derived from the name.
     #[arg(long, value_name = "DIGITS")]
     key: Option<Key>,
-    /// End after this number of packets.
+    /// End after so many packets.
     #[arg(short = 'n', long, value_name = "N")]
     count: Option<u64>,
-    /// End after this number of seconds.
+    /// End after so many seconds.
     #[arg(short = 't', long = "for", value_name = "SECONDS", value_parser = crate::cli::interval)]
     time: Option<Duration>,
     /// Run this command in a shell for each packet, and send its output to the remaining ids.
@@ -132,7 +132,7 @@ pub(crate) struct SendArgs {
     text: Option<String>,
     #[command(flatten)]
     client: ClientArgs,
-    /// Send the payload this number of times.
+    /// Send the payload so many times.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1)]
     count: u64,
     /// Seconds between two packets. Default: 1, or none between lines of the standard input.

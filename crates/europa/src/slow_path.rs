@@ -33,8 +33,8 @@ pub(crate) fn exec(
         }
     })?;
     // The router's limits apply to the command. Without control groups there are no limits.
-    if let Ok(group) = Cgroups::detect()
-        .and_then(|groups| groups.group_of_sockets(instance.name(), &environment.group))
+    if let Ok(group) =
+        Cgroups::detect().and_then(|groups| groups.group(instance.name(), &environment.group))
     {
         let _ = group.add(std::process::id());
     }

@@ -48,7 +48,7 @@ pub(crate) enum TokenCommand {
         /// The token's id, as `list` shows it.
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         id: Option<String>,
-        /// Revoke all tokens of the user.
+        /// Revoke all of the user's.
         #[arg(long)]
         all: bool,
     },

@@ -33,7 +33,7 @@ fn cut<const N: usize>(mask: &Key<N>, most: usize) -> Key<N> {
 
 /// The tuple for a rule.
 pub(crate) enum Choice<const N: usize> {
-    /// This existing tuple.
+    /// Into this tuple.
     Join(usize),
     /// A new tuple.
     Make(Key<N>),

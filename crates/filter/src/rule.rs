@@ -17,7 +17,7 @@ pub struct Slice(pub u16);
 pub struct Rule<T, const N: usize> {
     /// Its name within the slice.
     pub number: Number,
-    /// Rules with a higher priority go first.
+    /// A higher one precedes.
     pub priority: u32,
     /// The values of the bits that are set in `mask`; other bits are ignored.
     pub value: Key<N>,

@@ -169,29 +169,13 @@ impl<T: Copy, const N: usize> Batch<'_, T, N> {
     /// The result of the rule that applies to a packet of `length` bytes with this key.
     #[inline]
     pub fn lookup(&mut self, slice: Slice, key: &Key<N>, length: u32) -> Option<T> {
-        self.lookup_frames(slice, key, (1, length))
-    }
-
-    /// The same for a packet of several frames: their number, and the bytes of all.
-    #[inline]
-    pub fn lookup_frames(
-        &mut self,
-        slice: Slice,
-        key: &Key<N>,
-        (frames, bytes): (u32, u32),
-    ) -> Option<T> {
         let found = self.cache.lookup(&self.table, slice, key)?;
         let words = &self.counters[found.place as usize * 2..][..2];
         // Only one thread writes, so loads and stores are enough.
-        for (word, more) in words.iter().zip([frames.into(), bytes.into()]) {
+        for (word, more) in words.iter().zip([1, length.into()]) {
             word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
         }
         Some(found.result)
-    }
-
-    /// The result of [`Self::lookup`] without counting the packet.
-    pub fn find(&mut self, slice: Slice, key: &Key<N>) -> Option<T> {
-        self.cache.lookup(&self.table, slice, key).map(|found| found.result)
     }
 
     /// The rules.

@@ -26,7 +26,7 @@ pub enum Error {
         /// The number.
         number: Number,
     },
-    /// No room is free.
+    /// All room is in use.
     #[error("no room: all {capacity} filters are in use")]
     Full {
         /// Most rules of the table.
@@ -246,12 +246,12 @@ impl<T: Copy, const N: usize> Table<T, N> {
         places.map(|place| &self.slots[*place as usize].0)
     }
 
-    /// The number of rules.
+    /// How many rules there are.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether there are no rules.
+    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

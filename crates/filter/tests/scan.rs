@@ -233,7 +233,7 @@ fn readers_see_all_of_a_batch_or_nothing() {
             let [a, b] = rules(round);
             let batch = [Change::Remove(0), Change::Remove(1), a, b];
             writer.apply(Slice(0), &batch).unwrap();
-            // The change is refused as a whole.
+            // Refused as a whole.
             let missing = writer.apply(Slice(0), &[Change::Remove(0), Change::Remove(7)]);
             assert_eq!(missing, Err(Error::Missing { number: 7 }));
         }

@@ -66,7 +66,7 @@ pub fn ensure(
     let mut said = String::new();
     says.read_to_string(&mut said)?;
     if said != READY {
-        // The process has ended, or will soon end.
+        // It has ended, or is about to.
         child.kill()?;
         child.wait()?;
         return Err(io::Error::other(format!("what its programs are to see: {}", said.trim())));
@@ -110,8 +110,7 @@ pub fn join(
     setns(ipc, CloneFlags::CLONE_NEWIPC)?;
     setns(mounts, CloneFlags::CLONE_NEWNS)?;
     for one in DENIED {
-        // Capabilities that this process does not have cannot be dropped; this is not needed
-        // either.
+        // Capabilities that this process does not have cannot be dropped, and need not be.
         let _ = caps::drop(None, CapSet::Ambient, one);
         let _ = caps::drop(None, CapSet::Bounding, one);
         for set in [CapSet::Effective, CapSet::Permitted, CapSet::Inheritable] {

@@ -14,7 +14,7 @@ use crate::{Bind, Inside, at, table};
 const NONE: Option<&str> = None;
 /// Limit of the files that a host's programs write, all together, in memory.
 const WRITTEN: &str = "mode=0755,size=256m,nr_inodes=64k";
-/// The devices that programs see; on any machine, every user may open them.
+/// Devices that programs see; all of them are open to every user on any machine.
 const DEVICES: [&str; 7] = ["full", "net/tun", "null", "random", "tty", "urandom", "zero"];
 /// Files in `/proc` by which root changes or reads the whole machine.
 const READ_ONLY: [&str; 6] = ["bus", "fs", "irq", "sys", "sysrq-trigger", "acpi"];

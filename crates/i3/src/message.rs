@@ -112,7 +112,7 @@ pub enum Message {
     Relay(SocketAddr, Vec<u8>),
     /// Asks for figures.
     AskState,
-    /// Counters, as JSON.
+    /// Figures, as JSON.
     State(String),
 }
 

@@ -14,9 +14,9 @@ use crate::wire::{Address, Trigger};
 /// triggers for it, because its key is a hash of the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
-    /// An id: all 256 bits.
+    /// All 256 bits.
     Digits(Id),
-    /// A name and a member.
+    /// A name and a member of it.
     Name(String, Option<String>),
 }
 

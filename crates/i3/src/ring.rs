@@ -34,7 +34,7 @@ const BURIED: Duration = Duration::from_secs(6);
 /// At this interval a server asks one of its seeds for the server that is responsible for its own
 /// position. If the network was split, the answer is a server of the other part.
 const MERGE: Duration = Duration::from_secs(5);
-/// The maximum number of hops of a question.
+/// Hops that a question may take.
 pub const HOPS: u8 = 64;
 /// Number of fingers: servers at the positions 1/2, 1/4, … 2^-64 of the ring further.
 const FINGERS: usize = 64;

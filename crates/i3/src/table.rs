@@ -108,7 +108,7 @@ impl Table {
         self.count
     }
 
-    /// Whether the table is empty.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -69,7 +69,7 @@ fn put(
         let gone = path.with_file_name(name_of(gone)?);
         return match tree.place(&gone, false) {
             Ok(place) => place.remove(),
-            // Its folder is missing too.
+            // Its folder is missing, too.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
         };

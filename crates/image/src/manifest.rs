@@ -62,7 +62,7 @@ impl Config {
 /// A layer of an image.
 #[derive(Debug)]
 pub(crate) struct Layer {
-    /// The file that contains it.
+    /// The file with it.
     pub(crate) file: String,
     /// Digest of the file; Docker's archives have none.
     pub(crate) digest: Option<String>,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::jitter::delay_ns;
 use crate::loss::is_lost;
 use crate::random::Random;
-use crate::settings::{Loss, Settings};
+use crate::settings::Settings;
 
 /// Why a packet did not pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,6 @@ pub struct Statistics {
 #[derive(Clone, Copy, Debug)]
 struct Waiting<T> {
     due_ns: u64,
-    frames: u16,
     packet: Due<T>,
 }
 
@@ -75,8 +74,6 @@ pub struct Impairment<T> {
     delayed: VecDeque<Waiting<T>>,
     express: VecDeque<Waiting<T>>,
     capacity: usize,
-    /// Frames in both.
-    frames: u64,
     statistics: Statistics,
 }
 
@@ -92,7 +89,6 @@ impl<T: Copy> Impairment<T> {
             delayed: VecDeque::with_capacity(capacity),
             express: VecDeque::new(),
             capacity,
-            frames: 0,
             statistics: Statistics::default(),
         };
         new.reserve();
@@ -140,50 +136,15 @@ impl<T: Copy> Impairment<T> {
     /// # Errors
     /// The reason why the packet is lost. The caller keeps the packet.
     pub fn submit(&mut self, now_ns: u64, length: u32, packet: T) -> Result<(), Cause> {
-        self.submit_frames(now_ns, (1, length), packet)
-    }
-
-    /// Whether a packet of several `frames`, with `bytes` in all of them, may pass as a whole: the
-    /// link's effects are those of a rate and of a delay, its queue has room, and the transmitter
-    /// sends the packet within `most_ns`.
-    pub fn takes_whole(&self, now_ns: u64, frames: u16, bytes: u32, most_ns: u64) -> bool {
-        let Settings { rate_bits, loss, reorder, duplicate, corrupt, limit, .. } = &self.settings;
-        let none = Loss::Independent { share: 0.0 };
-        if *loss != none || *reorder > 0.0 || *duplicate > 0.0 || *corrupt > 0.0 {
-            return false;
-        }
-        let Some(rate) = *rate_bits else { return true };
-        let takes_ns = u64::from(bytes) * 8_000_000_000 / rate.max(1);
-        let gone = self.departures.partition_point(|sent| *sent <= now_ns);
-        let waiting = self.departures.len() + usize::from(frames);
-        let ahead_ns = u128::from(self.idle_ns.saturating_sub(now_ns));
-        let ahead = ahead_ns * u128::from(rate) / 8_000_000_000;
-        takes_ns <= most_ns
-            && waiting - gone <= limit.packets as usize
-            && waiting <= self.departures.capacity()
-            && ahead + u128::from(bytes) <= u128::from(limit.bytes)
-    }
-
-    /// The same as [`Self::submit`] for a packet of several frames, with their number and the bytes
-    /// of all. Counters and the limit count frames.
-    ///
-    /// # Errors
-    /// The reason why the packet is lost.
-    pub fn submit_frames(
-        &mut self,
-        now_ns: u64,
-        (frames, length): (u16, u32),
-        packet: T,
-    ) -> Result<(), Cause> {
-        self.statistics.packets += u64::from(frames);
+        self.statistics.packets += 1;
         let settings = &self.settings;
         let random = &mut self.random;
         if is_lost(&settings.loss, &mut self.bad, random) {
-            self.statistics.lost += u64::from(frames);
+            self.statistics.lost += 1;
             return Err(Cause::Loss);
         }
         if self.delayed.len() + self.express.len() >= self.capacity {
-            self.statistics.over_share += u64::from(frames);
+            self.statistics.over_share += 1;
             return Err(Cause::Share);
         }
         let mut sent_ns = now_ns;
@@ -196,13 +157,13 @@ impl<T: Copy> Impairment<T> {
             let full = self.departures.len() >= settings.limit.packets as usize
                 || bytes + u128::from(length) > u128::from(settings.limit.bytes);
             if full && !self.departures.is_empty() {
-                self.statistics.over_limit += u64::from(frames);
+                self.statistics.over_limit += 1;
                 return Err(Cause::Limit);
             }
             let takes_ns = u64::from(length) * 8_000_000_000 / rate.max(1);
             sent_ns = self.idle_ns.max(now_ns) + takes_ns;
             self.idle_ns = sent_ns;
-            self.departures.extend((0..frames).map(|_| sent_ns));
+            self.departures.push_back(sent_ns);
         }
         let twice = random.happens(settings.duplicate);
         self.statistics.duplicated += u64::from(twice);
@@ -216,8 +177,7 @@ impl<T: Copy> Impairment<T> {
         };
         // A packet that is faster than its predecessor waits for it.
         let due_ns = queue.back().map_or(due_ns, |last| due_ns.max(last.due_ns));
-        queue.push_back(Waiting { due_ns, frames, packet: Due { packet, twice, wrong_bit } });
-        self.frames += u64::from(frames);
+        queue.push_back(Waiting { due_ns, packet: Due { packet, twice, wrong_bit } });
         Ok(())
     }
 
@@ -235,9 +195,7 @@ impl<T: Copy> Impairment<T> {
         let due = self.next_due_ns().filter(|due| *due <= now_ns)?;
         let from_express = self.express.front().is_some_and(|waiting| waiting.due_ns == due);
         let queue = if from_express { &mut self.express } else { &mut self.delayed };
-        let waiting = queue.pop_front()?;
-        self.frames = self.frames.saturating_sub(waiting.frames.into());
-        Some(waiting.packet)
+        queue.pop_front().map(|waiting| waiting.packet)
     }
 
     /// Number of packets in transit.
@@ -259,12 +217,11 @@ impl<T: Copy> Impairment<T> {
     /// Removes and returns all packets, arrived or not.
     pub fn drain(&mut self) -> impl Iterator<Item = T> {
         self.departures.clear();
-        self.frames = 0;
         self.delayed.drain(..).chain(self.express.drain(..)).map(|waiting| waiting.packet.packet)
     }
 
     /// The present counters of packets.
     pub fn statistics(&self) -> Statistics {
-        Statistics { waiting: self.frames, ..self.statistics }
+        Statistics { waiting: self.len() as u64, ..self.statistics }
     }
 }

@@ -231,37 +231,3 @@ proptest! {
         }
     }
 }
-
-#[test]
-fn a_packet_of_several_frames_passes_whole_where_all_frames_meet_the_same() {
-    let slow = Settings {
-        rate_bits: Some(1_000_000_000),
-        limit: Limit { packets: 100, bytes: 150_000 },
-        ..Settings::default()
-    };
-    let lossy = Settings { loss: Loss::Independent { share: 0.1 }, ..Settings::default() };
-    for (what, settings, frames, bytes, most_ns, wanted) in [
-        ("a delay", Settings { delay_ns: MS, ..Settings::default() }, 44, 65_000, 1, true),
-        ("a rate", slow, 44, 65_000, MS, true),
-        ("520 µs at the rate", slow, 44, 65_000, 500_000, false),
-        ("too many frames", slow, 101, 65_000, MS, false),
-        ("too many bytes", slow, 44, 150_001, 2 * MS, false),
-        ("losses", lossy, 44, 65_000, MS, false),
-        ("copies", Settings { duplicate: 0.1, ..slow }, 44, 65_000, MS, false),
-        ("wrong bits", Settings { corrupt: 0.1, ..slow }, 44, 65_000, MS, false),
-        ("another order", Settings { reorder: 0.1, ..slow }, 44, 65_000, MS, false),
-    ] {
-        let link = Impairment::<u64>::new(settings, 1000);
-        assert_eq!(link.takes_whole(0, frames, bytes, most_ns), wanted, "{what}");
-    }
-    let mut link = Impairment::new(slow, 1000);
-    for number in 0..2 {
-        link.submit_frames(0, (44, 65_000), number).expect("there is room");
-    }
-    assert_eq!((link.statistics().packets, link.statistics().waiting), (88, 88));
-    assert!(!link.takes_whole(0, 13, 19_000, MS) && link.takes_whole(0, 12, 19_000, MS));
-    assert!(link.takes_whole(520_000, 44, 65_000, MS), "the first one has left");
-    let mut arrived = Vec::new();
-    collect(&mut link, u64::MAX, &mut arrived);
-    assert_eq!((arrived, link.statistics().waiting), (vec![(0, 520_000), (1, 1_040_000)], 0));
-}

@@ -1,5 +1,4 @@
-//! The settings of a node for its container: command, user, files of variables, names of other
-//! machines.
+//! What a node says about its container: command, user, files of variables, names of other machines.
 
 use std::fs;
 use std::net::IpAddr;

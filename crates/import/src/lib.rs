@@ -167,7 +167,7 @@ impl Images {
         Ok(())
     }
 
-    /// The file for a node's `image`.
+    /// That of a node's `image`.
     pub fn of(&self, image: &str) -> Option<&Path> {
         // The port of a registry also follows a colon.
         let untagged = image.rsplit_once(':').filter(|(_, tag)| !tag.contains('/'));

@@ -28,7 +28,7 @@ pub struct LspId {
 pub struct Hop {
     /// The interface.
     pub interface: u32,
-    /// The neighbour in that direction.
+    /// The neighbour behind it.
     pub via: IpAddr,
     /// The label that the packets get; 3 removes the top label.
     pub label: u32,
@@ -95,7 +95,7 @@ pub struct Head {
 /// A message from a signaller to a router.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToRouter {
-    /// Send this packet.
+    /// Send this.
     Send(Datagram),
     /// Sets an LSP's entry, and replaces a former one. If it has a ticket, the answer is
     /// [`FromRouter::Programmed`].

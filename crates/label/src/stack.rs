@@ -19,7 +19,7 @@ pub struct StackEntry {
     pub class: u8,
     /// Whether it is the last before the payload.
     pub is_bottom: bool,
-    /// The remaining hops (TTL).
+    /// Hops that are left.
     pub ttl: u8,
 }
 

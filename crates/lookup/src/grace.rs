@@ -78,7 +78,7 @@ impl Readers {
         Self { last: Mark::new(0), marks: Vec::new() }
     }
 
-    /// Adds a reader, which is idle.
+    /// One more, which rests.
     pub(crate) fn add(&mut self) -> Pass {
         let own = Mark::new(RESTS);
         self.marks.push(own.clone());
@@ -195,7 +195,7 @@ mod model {
     }
 
     impl Memory {
-        /// Looks up the entry and its place, like a reader.
+        /// A reader of the entry and its place.
         fn look(&self) {
             if self.entry.load(Ordering::Acquire) & PLACE != 0 {
                 assert_ne!(self.place.load(Ordering::Relaxed), FOREIGN);

@@ -12,7 +12,7 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// Makes the counter for an array of this number of bytes, with no page yet.
+    /// No page yet, of an array of this many bytes.
     pub(crate) fn of(bytes: usize) -> Self {
         let words = bytes.div_ceil(PAGE_BYTES).div_ceil(64);
         Self { seen: vec![0; words].into_boxed_slice(), count: 0 }

@@ -33,7 +33,7 @@ pub trait Arrays: Sized {
     /// The data that look-ups read.
     type Entries: Entries<Address = Self::Address>;
 
-    /// Makes a table without routes.
+    /// For no routes yet.
     fn new() -> Self;
 
     /// The data that look-ups read.

@@ -92,7 +92,7 @@ fn our_rate(case: &str, seconds: u64, batch: usize) -> Result<f64> {
     Ok(String::from_utf8(said)?.trim().parse()?)
 }
 
-/// One of the two processes of this program.
+/// One of our two processes.
 fn half(role: &str, case: Case, path: &Path, duration: Duration, batch: usize) -> Result<()> {
     let mut core = CpuSet::new();
     core.set(usize::from(role == "client"))?;

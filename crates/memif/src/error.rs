@@ -81,10 +81,10 @@ pub enum Violation {
     Unexpected {
         /// The received message.
         found: &'static str,
-        /// The messages that are allowed now.
+        /// The messages allowed now.
         wanted: &'static str,
     },
-    /// The message has too many descriptors, or none.
+    /// Too many descriptors, or none.
     #[error("{message} with {found} descriptors; it takes {wanted}")]
     Descriptors {
         /// The message.
@@ -94,7 +94,7 @@ pub enum Violation {
         /// Expected number.
         wanted: usize,
     },
-    /// The peer does not read messages.
+    /// The peer reads nothing.
     #[error("it does not read its socket")]
     Deaf,
     /// Another protocol version.
@@ -190,7 +190,7 @@ pub enum Violation {
         region: u16,
         /// Its announced offset, bytes.
         offset: u32,
-        /// The value that was found there.
+        /// The value found there.
         found: u32,
     },
     /// The descriptor of a ring cannot wake its reader.

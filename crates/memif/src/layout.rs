@@ -101,7 +101,7 @@ impl Layout {
 
     /// Offset of a ring's first buffer, bytes.
     pub(crate) fn first_buffer(&self, to_server: bool, index: u16) -> u32 {
-        // As in the function above.
+        // As above.
         self.buffers + self.position(to_server, index) * (self.stride << self.log2_entries)
     }
 

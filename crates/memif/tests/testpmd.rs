@@ -146,7 +146,7 @@ fn frame(number: usize) -> Vec<u8> {
     bytes[MACS + 2..MACS + 10].copy_from_slice(&(number as u64).to_le_bytes());
     // Neither VLAN nor IP, which testpmd might parse further.
     bytes[MACS..MACS + 2].copy_from_slice(&[0x88, 0xb5]);
-    // No groups are used as addresses.
+    // No groups as addresses.
     bytes[0] &= 0xfe;
     bytes[6] &= 0xfe;
     bytes

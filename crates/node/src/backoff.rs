@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(5);
-/// The longest delay for the switch, because all routers wait for it.
+/// All routers wait for the switch.
 const LONGEST_OF_SWITCH: Duration = Duration::from_millis(500);
-/// A process that has run for this time has recovered.
+/// A process that ran for this time has recovered.
 const RECOVERED: Duration = Duration::from_secs(10);
 
-/// The delay is zero after the first failure, and grows with each further one.
+/// At once after the first failure, then later and later.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backoff {
     failures: u32,
@@ -27,12 +27,12 @@ impl Backoff {
         Self { failures: 0, longest: LONGEST_OF_SWITCH }
     }
 
-    /// Begins with zero again: the failed object has changed.
+    /// Starts again: the failed object has changed.
     pub(crate) fn forget(&mut self) {
         self.failures = 0;
     }
 
-    /// Notes that the process ended after `ran`. Returns when to start it again.
+    /// Notes an end after `ran`; when to start again.
     pub(crate) fn failed(&mut self, ran: Duration, now: Instant) -> Instant {
         if ran >= RECOVERED {
             self.failures = 0;

@@ -1,9 +1,9 @@
-//! A pipe by which processes wake each other; its contents have no meaning.
+//! How processes wake each other: a pipe whose contents have no meaning.
 //!
-//! It is not an eventfd: each process with an eventfd can also clear it by reading, and can make it
-//! block for all, because all share one open file. A router that did this would keep the switch
-//! asleep, or block it. With a pipe each side has its own end, and each writer opens the pipe
-//! separately. The pipe has a name, so that the next node finds it.
+//! Not an eventfd: each process with one can also clear it by reading, and can make it block for
+//! all, because all share one open file. A router that does either would keep the switch asleep, or
+//! hang it. With a pipe each side has its own end, and each writer opens it separately. It has a
+//! name, so that the next node finds it.
 
 use std::fs::OpenOptions;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -17,16 +17,16 @@ use nix::unistd::mkfifo;
 
 use crate::{Doing, NodeError};
 
-/// A bell. Ringing never blocks: if the pipe is full, the bell is already ringing.
+/// A bell. Ringing never blocks: a full pipe rings already.
 pub(crate) struct Bell {
-    /// The end of the process that is woken.
+    /// For the process that is woken.
     pub(crate) heard: OwnedFd,
     /// For a trusted ringer.
     pub(crate) rung: OwnedFd,
 }
 
 impl Bell {
-    /// The bell of this name; makes the pipe if it does not exist.
+    /// The bell of this name; makes it if it does not exist.
     pub(crate) fn at(path: &Path) -> Result<Self, NodeError> {
         match mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR) {
             Ok(()) | Err(Errno::EEXIST) => {}
@@ -36,8 +36,8 @@ impl Bell {
         let open = |options: &mut OpenOptions| {
             options.custom_flags(flags).open(path).doing("opening a pipe to wake by")
         };
-        // The listener also holds a write end: a pipe without writers counts as ended, and would
-        // wake the listener permanently.
+        // The listener holds a write end too: a pipe without writers counts as ended, and would
+        // wake the listener for ever.
         let heard = open(OpenOptions::new().read(true).write(true))?.into();
         let rung = open(OpenOptions::new().write(true))?.into();
         Ok(Self { heard, rung })

@@ -1,5 +1,5 @@
-//! Work that takes long runs in threads while the loop continues. A step that needs the result is
-//! repeated when the result exists.
+//! Long work, in threads beside the loop. A step that needs the result is repeated when the result
+//! is there.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -23,7 +23,7 @@ pub(crate) enum Work<T> {
     Done(Purpose, Result<T, NodeError>),
 }
 
-/// The purpose of work: a result for another purpose is useless.
+/// The purpose of work: the result for another purpose is of no use.
 #[derive(Clone, Debug)]
 pub(crate) struct Purpose {
     documents: Arc<Documents>,
@@ -54,8 +54,8 @@ impl<T> Work<T> {
         matches!(self, Work::UnderWay(_))
     }
 
-    /// The result for this purpose; `None` if the work is not done yet. `discard` gets a result for
-    /// another purpose, which a failed change has left.
+    /// The result for this purpose; none if it is yet to be done. A result for another purpose,
+    /// which a change that failed has left, goes to `discard`.
     pub(crate) fn result(
         &mut self,
         purpose: &Purpose,
@@ -77,7 +77,7 @@ impl<T> Work<T> {
         }
     }
 
-    /// Waits until no thread works any longer. The loop then gets the result.
+    /// Waits until no thread works any more. The result then comes to the loop.
     pub(crate) fn wait(&mut self) {
         if let Work::UnderWay(thread) = std::mem::take(self) {
             let _ = thread.join();
@@ -86,8 +86,7 @@ impl<T> Work<T> {
 }
 
 impl<T: Send + 'static> Work<T> {
-    /// Begins `work`; when it is done, its step is repeated. `place` returns where the node keeps
-    /// this work.
+    /// Begins `work`; its step is taken again when it is done. `place`: where this is in the node.
     pub(crate) fn begin(
         &mut self,
         context: &Context,
@@ -109,8 +108,8 @@ impl<T: Send + 'static> Work<T> {
 }
 
 impl Context {
-    /// Runs `work` in a thread, and passes its result to `then` in the loop. After that, the
-    /// current change continues.
+    /// Does `work` in a thread, and gives its result to `then` in the loop. The current change goes
+    /// on after that.
     pub(crate) fn beside<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -130,7 +129,7 @@ impl Context {
     }
 }
 
-/// The step waits for work in a thread.
+/// A step waits for work beside the loop.
 pub(crate) fn not_yet() -> Stop {
     Stop::NotNow(NodeError::Refused("what a step needs took too long".into()).into())
 }

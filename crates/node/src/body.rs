@@ -10,30 +10,30 @@ use nix::sys::signal::Signal;
 use crate::NodeError;
 use crate::switch::Switch;
 
-/// The prefix of the records of routers inside the switch; the number of their pool follows.
+/// How records of routers inside the switch are called, before the number of their pool.
 const INLINE: &str = "router.inline-";
 
 pub(crate) enum Body {
     /// A process.
     Process(Child),
-    /// The fast path runs inside the switch, which drops it when its pool is removed.
+    /// Inside the switch, which drops it when its pool is removed.
     Switch {
         /// Number of its pool.
         pool: u32,
-        /// The descriptors for the switch; `None` when the switch has the router.
+        /// The descriptors for it, once the switch has the router.
         equipment: Option<(OwnedFd, File)>,
-        /// The reason why it has ended.
+        /// Why it has ended.
         ended: Option<String>,
     },
 }
 
 impl Body {
-    /// A new router that is not in the switch yet, with its end of a channel and its log.
+    /// A new one, not yet in the switch, with its end of a channel and its log.
     pub(crate) fn inside(theirs: OwnedFd, log: File) -> Self {
         Self::Switch { pool: 0, equipment: Some((theirs, log)), ended: None }
     }
 
-    /// Makes the switch run a router on a pool that the switch serves.
+    /// Lets the switch take over a router that runs there, on a pool that it serves.
     pub(crate) fn enter(
         &mut self,
         switch: &mut Switch,
@@ -46,7 +46,7 @@ impl Body {
         switch.order(&Order::AddInline { pool: on }, &descriptors).map(drop)
     }
 
-    /// Notes the pool of a router inside the switch.
+    /// Notes the pool of one inside the switch.
     pub(crate) fn is_on(&mut self, on: u32) {
         if let Self::Switch { pool, .. } = self {
             *pool = on;
@@ -65,7 +65,7 @@ impl Body {
         }
     }
 
-    /// Whether a record belongs to a router inside a switch.
+    /// Whether a record is of a router inside a switch.
     pub(crate) fn is_record_of_one_inside(name: &str) -> bool {
         name.starts_with(INLINE)
     }
@@ -82,7 +82,7 @@ impl Body {
         self.pid().and_then(Identity::of)
     }
 
-    /// Writes the process's record: from now on the process outlives the node.
+    /// Writes its record: from now on it outlives the node.
     pub(crate) fn commit(&mut self) {
         if let Self::Process(child) = self {
             child.commit();
@@ -97,7 +97,7 @@ impl Body {
         }
     }
 
-    /// Ends the fast path, if it is a process: a router inside the switch ends with its pool.
+    /// Ends it, if it is a process: a router inside the switch ends with its pool.
     pub(crate) fn kill(&self) -> Result<(), NodeError> {
         match self {
             Self::Process(child) => Ok(child.kill(Signal::SIGKILL)?),
@@ -113,7 +113,7 @@ impl Body {
         }
     }
 
-    /// Handles the switch's report that the router has ended, with the reason if it is known.
+    /// Handles the switch's report that it has ended, with the reason if known.
     pub(crate) fn has_ended(&mut self, why: Option<String>) {
         if let Self::Switch { ended, .. } = self {
             let silent = "the switch has ended, and all routers inside it".to_owned();
@@ -121,7 +121,7 @@ impl Body {
         }
     }
 
-    /// The reason why it has ended, if it has.
+    /// Why it has ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<String> {
         match self {
             Self::Process(child) => Some(child.try_wait().ok()??.to_string()),

@@ -1,14 +1,12 @@
-//! Programs of routers with `run: kernel`: threads load them, then the node enters them into the
-//! tables.
+//! Programs of routers with `run: kernel`: loaded beside the loop, then entered.
 
 mod fib;
 mod follow;
-mod hooks;
 mod load;
 mod maps;
 mod shape;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,10 +25,10 @@ pub use self::load::try_in_kernel;
 use self::load::{Loaded, Means, prepare};
 use crate::{Doing, NodeError};
 
-/// The longest time for which a receive program runs.
+/// Longest run of a receive program.
 const AT_WORK: Duration = Duration::from_secs(1);
 
-/// Programs that run, and programs that will run.
+/// Programs that run, and programs that are about to.
 #[derive(Default)]
 pub(crate) struct Cages {
     /// By router: the program, and its interfaces.
@@ -41,8 +39,6 @@ pub(crate) struct Cages {
     judged: bool,
     /// By router: the mirror that fills its tables of routes, and its namespace.
     fillers: HashMap<String, Follower>,
-    /// Routers in whose slow paths programs have been attached.
-    hooked: HashSet<String>,
     /// Replaced programs, and when: receive programs may still run them, and their stages exist
     /// only while there is a descriptor.
     left: Vec<(Loaded, Instant)>,
@@ -64,13 +60,13 @@ impl Drop for Follower {
 /// The state of a router's program.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// The program is loaded.
+    /// It is loaded.
     Loaded,
-    /// A thread loads this program or an older version.
+    /// A thread loads it, or an older version.
     UnderWay,
-    /// The program cannot be loaded, for this reason.
+    /// It cannot be loaded, with the reason.
     Failed(String),
-    /// The router has no program.
+    /// There is no program.
     None,
 }
 
@@ -92,7 +88,7 @@ impl Cages {
         }
     }
 
-    /// Notes that a thread has ended.
+    /// A thread has come to its end.
     fn done(&mut self, router: &str, outcome: Result<Loaded, Problems>) {
         let plan = self.under_way.remove(router);
         match (outcome, plan) {
@@ -105,8 +101,7 @@ impl Cages {
         }
     }
 
-    /// Makes a router's program receive the frames of its interfaces. Returns whether anything has
-    /// changed.
+    /// Has a router's program stand for its interfaces; whether something was done.
     fn enter(
         &mut self,
         substrate: &Substrate,
@@ -132,21 +127,19 @@ impl Cages {
         }
         Substrate::set_targets(&loaded.targets, interfaces)?;
         for (interface, program) in interfaces.iter().zip(&loaded.programs) {
-            let limits = &loaded.plan.limits;
-            substrate.bound_cage(*interface, loaded.plan.has_slow_path, limits.cpu_thousandths);
             substrate.set_cage(*interface, program.as_fd())?;
         }
         self.in_force.insert(router.to_owned(), (loaded, interfaces.to_vec()));
         Ok(true)
     }
 
-    /// Tables of routes for the router's program, if the program reads routes.
+    /// Tables of routes of the router's program, if it asks for routes.
     fn tables(&self, router: &str) -> Option<Arc<Tables>> {
         self.running(router)?.tables.clone()
     }
 
-    /// The receiving end of a mirror that fills a router's tables from Linux, in the namespace with
-    /// this inode. `None` if such a mirror already exists, or the program reads no routes.
+    /// The receiving end of a mirror that fills a router's tables from Linux in the namespace of
+    /// this inode; `None` if there is one already, or the program reads no routes.
     pub(crate) fn fill(
         &mut self,
         router: &str,
@@ -173,23 +166,12 @@ impl Cages {
         Ok(Some(feed))
     }
 
-    /// Bytes of the maps of the other programs of a router's slice.
-    fn map_bytes_beside(&self, router: &str) -> u64 {
-        let slice = |name: &str| name.split_once('/').map(|(slice, _)| slice.to_owned());
-        let own = slice(router);
-        let running = self.in_force.iter().map(|(name, (loaded, _))| (name, loaded));
-        let ready = self.ready.iter().filter(|(name, _)| !self.in_force.contains_key(*name));
-        let others = running.chain(ready).filter(|(name, _)| **name != *router);
-        let others = others.filter(|(name, _)| slice(name) == own);
-        others.map(|(_, loaded)| loaded.map_bytes).fold(0, u64::saturating_add)
-    }
-
     /// The program of a router that runs.
     pub(crate) fn running(&self, router: &str) -> Option<&Loaded> {
         self.in_force.get(router).map(|(loaded, _)| loaded)
     }
 
-    /// Removes the programs of routers that no longer exist.
+    /// Forgets programs of routers that are not there any more.
     fn keep(&mut self, is_there: impl Fn(&str) -> bool) {
         let gone = self.in_force.extract_if(|router, _| !is_there(router));
         let now = Instant::now();

@@ -24,10 +24,10 @@ use crate::ports::Port;
 use crate::routers::Router;
 use crate::{Doing, Instance, NodeError, node};
 
-/// The interval at which the thread checks whether taps are where they should be: a restart of a
-/// router at the moment when a tap is turned on could undo it.
+/// How often it is looked at whether taps are where they should be: a restart of a router
+/// that falls into the turning on of one could undo it.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// The time limit for a client's first request.
+/// Time limit for a client's first question.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The thread's state.
@@ -45,7 +45,7 @@ struct Known {
 /// The captures of a node.
 pub(crate) struct Captures {
     known: Arc<Mutex<Known>>,
-    /// Whether the thread has outdated objects.
+    /// The thread knows the former objects.
     is_old: bool,
 }
 
@@ -105,15 +105,14 @@ fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
 fn listen(listener: &OwnedFd, pins: &Path, known: &Arc<Mutex<Known>>) {
     loop {
         let Ok(raw) = accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC) else {
-            // No descriptor is free: another thread may close one.
+            // There is no free descriptor: another thread may close one.
             std::thread::sleep(LOOK_EVERY);
             continue;
         };
         // SAFETY: a new descriptor without another owner.
         #[allow(unsafe_code)]
         let socket = unsafe { OwnedFd::from_raw_fd(raw) };
-        // Only root can open the socket's file, but another process may have got a descriptor of
-        // it.
+        // The socket's file is root's alone; a descriptor of it may have been handed on.
         let by_root = getsockopt(&socket, sockopt::PeerCredentials).is_ok_and(|of| of.uid() == 0);
         if !by_root {
             continue;
@@ -121,7 +120,7 @@ fn listen(listener: &OwnedFd, pins: &Path, known: &Arc<Mutex<Known>>) {
         let (pins, known) = (pins.to_path_buf(), Arc::clone(known));
         let thread = std::thread::Builder::new().name("capture".into());
         let result = thread.spawn(move || {
-            // The capture ends with the connection, whatever the reason.
+            // Ends with the connection, however that ends.
             let _ = serve(Channel::new(socket), &pins, &known);
         });
         if let Err(error) = result {
@@ -155,7 +154,7 @@ fn serve(
     }
 }
 
-/// A capture that is ready or runs; dropping it ends the capture.
+/// A capture that is ready or runs; turned off when dropped.
 struct Capture<'a> {
     known: &'a Mutex<Known>,
     taps: Taps,
@@ -216,7 +215,7 @@ impl<'a> Capture<'a> {
         }
     }
 
-    /// Attaches the tap to those interfaces that are still the same.
+    /// Attaches the tap to its interfaces that are still the same.
     fn look(&self) {
         let scene = Arc::clone(lock(self.known).scene());
         let there = |one: &&Named| {
@@ -232,7 +231,7 @@ impl<'a> Capture<'a> {
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
         self.taps.end(self.number);
-        // Frees the memory of the capture's records, except shared pages.
+        // The memory of its records is freed, except shared pages.
         let bytes = MEMORY_BYTES as i64 / i64::from(MAX_TAPS);
         let hole = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
         let _ = fallocate(&self.memory, hole, bytes * i64::from(self.number), bytes);
@@ -270,7 +269,7 @@ impl Sketch {
         let written: HashMap<_, _> =
             documents.routers.iter().map(|document| (document.full_name(), document)).collect();
         let routers = routers.iter().map(|(plan, interfaces)| {
-            let document = written.get(plan.name.documented()).copied();
+            let document = written.get(&*plan.name).copied();
             let planned = plan.interfaces.iter().zip(interfaces);
             scene::Router {
                 name: plan.name.to_string(),
@@ -331,7 +330,7 @@ fn host_interface(
     }
 }
 
-/// A description of the packets that belong to an interface.
+/// Description of the packets that belong to an interface.
 fn matches(spec: &europa_substrate::InterfaceSpec) -> String {
     use europa_substrate::MatchKind;
     let vlan = match spec.matches.first() {
@@ -341,8 +340,6 @@ fn matches(spec: &europa_substrate::InterfaceSpec) -> String {
     let kinds = spec.matches.iter().map(|one| match &one.kind {
         MatchKind::Mac(_) => "MAC".to_owned(),
         MatchKind::Udp(port) => format!("UDP {port}"),
-        MatchKind::Tcp(port) => format!("TCP {port}"),
-        MatchKind::Icmp => "ICMP".to_owned(),
         MatchKind::Vxlan(vni) => format!("VNI {vni}"),
         MatchKind::Mpls(label) => format!("label {label}"),
         MatchKind::Prefix(prefix) => prefix.to_string(),

@@ -1,5 +1,5 @@
-//! The current change: the engine that decides about steps, the desired state, and the threads that
-//! check, plan and store it.
+//! The change under way: the engine that decides about steps, the desired state, and the threads that
+//! check, plan and write it down.
 
 mod checker;
 mod facts;
@@ -27,11 +27,11 @@ use crate::store::{Store, StoreError, StoreThread};
 pub(crate) struct Change {
     /// Decides about a step.
     engine: Engine,
-    /// Whether the engine has more work at once.
+    /// It has more to do at once.
     more: bool,
-    /// The engine's time begins here.
+    /// Its time begins here.
     clock: Instant,
-    /// The desired state, which is accepted or will be.
+    /// The desired state; accepted, or about to be.
     documents: Arc<Documents>,
     checker: Option<Checker>,
     /// The facts about the documents of the last plan.
@@ -63,12 +63,12 @@ impl Change {
         self.engine = engine;
     }
 
-    /// The time in the form of the engine.
+    /// The time, as the engine has it.
     pub(crate) fn time(&self) -> Time {
         self.clock.elapsed()
     }
 
-    /// When the engine needs its next turn, if nothing else happens before.
+    /// When it has its next turn, if nothing else happens before.
     pub(crate) fn due(&self) -> Option<Instant> {
         let of_checker = self.checker.as_ref().map(Checker::due);
         let of_engine = match self.more {
@@ -78,17 +78,17 @@ impl Change {
         of_checker.into_iter().chain(of_engine).min()
     }
 
-    /// Gives the engine a turn at once.
+    /// Has it have a turn at once.
     pub(crate) fn goes_on(&mut self) {
         self.more = true;
     }
 
-    /// The desired state, which is accepted or will be.
+    /// The desired state; accepted, or about to be.
     pub(crate) fn documents(&self) -> &Arc<Documents> {
         &self.documents
     }
 
-    /// Makes these documents the desired state.
+    /// These documents are the desired state from now on.
     pub(crate) fn want(&mut self, documents: &Arc<Documents>) {
         let former = std::mem::replace(&mut self.documents, documents.clone());
         self.free(former);
@@ -109,7 +109,7 @@ impl Change {
         self.engine.has_steps()
     }
 
-    /// The purpose of work on an object for the present change.
+    /// Work for the present change on an object.
     pub(crate) fn purpose(&self, object: &str) -> Purpose {
         Purpose::new(&self.documents, object)
     }
@@ -122,12 +122,12 @@ impl Change {
         self.more = true;
     }
 
-    /// Takes the engine, which then works on the node: see [`Self::take_back`].
+    /// The engine, to work on the node with: see [`Self::take_back`].
     pub(crate) fn lend(&mut self) -> Engine {
         std::mem::take(&mut self.engine)
     }
 
-    /// Puts the engine back after it has worked.
+    /// The engine has worked, and has more to do.
     pub(crate) fn take_back(&mut self, engine: Engine, more: bool) {
         self.engine = engine;
         self.more = more;
@@ -157,49 +157,49 @@ impl Change {
         self.plans.plan(question);
     }
 
-    /// Makes a thread free a large value.
+    /// Has a thread free what is large.
     pub(crate) fn free(&self, what: impl Send + 'static) {
         self.plans.free(what);
     }
 
-    /// Makes a thread free a large value.
+    /// Has a thread free what is large.
     pub(crate) fn free_boxed(&self, what: Box<dyn Send>) {
         self.plans.free_boxed(what);
     }
 
-    /// Notes that a router runs its graph.
+    /// A router runs its graph.
     pub(crate) fn ready(&mut self, router: &str) {
         self.engine.ready(router);
     }
 
-    /// Notes that a router has ended, or has refused its configuration.
+    /// A router has ended, or refuses its configuration.
     pub(crate) fn failed(&mut self, router: &str, why: &str) {
         self.engine.failed(router, why);
     }
 
-    /// Notes that a router has answered an update.
+    /// A router has answered to an update.
     pub(crate) fn updated(&mut self, ticket: Ticket, router: &str, heard: Result<(), &str>) {
         self.engine.updated(ticket, router, heard);
     }
 
-    /// Notes that a router answers no update any longer.
+    /// A router answers to no update any more.
     pub(crate) fn no_updates(&mut self, router: &str) {
         self.engine.no_updates(router);
     }
 
-    /// Notes whether programs of a router have read their files again.
+    /// Programs of a router have read their files again, or not.
     pub(crate) fn reloaded(&mut self, ticket: Ticket, router: &str, outcome: Result<(), &str>) {
         self.engine.reloaded(ticket, router, outcome);
         self.more = true;
     }
 
-    /// Notes whether the change was stored.
+    /// The change was written down, or not.
     pub(crate) fn committed(&mut self, written: Result<(), String>) {
         self.engine.committed(written);
         self.more = true;
     }
 
-    /// Begins to test configurations.
+    /// Tries configurations from now on.
     pub(crate) fn check(&mut self, checker: Checker) {
         self.checker = Some(checker);
     }
@@ -216,12 +216,12 @@ impl Change {
         verdict
     }
 
-    /// Readable when the test can continue.
+    /// Readable when the trial goes on.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.checker.as_ref().map(Checker::fd)
     }
 
-    /// Makes `write` change the store, and passes the result to the loop.
+    /// Has `write` change the store, and the loop get the result.
     pub(crate) fn write(
         &self,
         write: impl FnOnce(&mut dyn Store) -> Result<(), StoreError> + Send + 'static,

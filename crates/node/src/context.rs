@@ -1,4 +1,4 @@
-//! Facts and tools that all parts of a node use, and that no part changes.
+//! The facts and tools that all parts of a node use, and that no part changes.
 
 use std::fs::{self, File, OpenOptions};
 use std::net::SocketAddr;
@@ -12,16 +12,16 @@ use crate::events::{Events, now};
 use crate::kept::Kept;
 use crate::{Doing, Instance, Lifetime, NodeError, cores, slices};
 
-/// The settings of a node at its start, in addition to its documents.
+/// The settings of a node at its start, beside its documents.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The number of the switch's workers, each with a CPU of its own.
+    /// How many workers the switch has, each with a CPU of its own.
     pub workers: u32,
-    /// The address at which users log in to routers by SSH.
+    /// Where users log in to routers by SSH.
     pub ssh_at: Option<SocketAddr>,
 }
 
-/// Described at the top of this file. The node shares it, so no code can write its fields.
+/// See the file. The node shares it, so no code can write its fields.
 pub(crate) struct Context {
     pub(crate) instance: Instance,
     pub(crate) lifetime: Lifetime,
@@ -38,7 +38,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// The context of a node that starts.
+    /// The one of a node that starts.
     pub(crate) fn new(
         instance: Instance,
         lifetime: Lifetime,
@@ -63,7 +63,7 @@ impl Context {
         self.group(&slices::router_group(name))
     }
 
-    /// The control group of a process; `None` if the machine has no usable control groups.
+    /// The control group of a process; none where the machine has none that works.
     pub(crate) fn group(&self, name: &str) -> Option<Group> {
         match self.cgroups.group(self.instance.name(), name) {
             Ok(group) => Some(group),

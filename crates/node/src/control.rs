@@ -1,8 +1,7 @@
-//! Access to the node's loop: other threads request work, which the loop does between two rounds.
+//! Access to the node's loop: work from other threads, done between two rounds.
 //!
-//! Only the loop changes the node's state. Other threads send closures; the loop runs them and
-//! answers. A closure must be short: long work becomes a job, whose reply is kept until the job is
-//! done.
+//! The loop alone owns the node's state. Other threads send closures; the loop runs them and
+//! answers. A closure must be short: long work becomes a job, whose reply is kept until it is done.
 
 use std::any::type_name;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,7 +19,7 @@ use crate::{Doing, NodeError};
 
 /// Work for the loop.
 pub(crate) struct Work {
-    /// The code that sends the work.
+    /// The code that sends it.
     pub(crate) name: &'static str,
     run: Box<dyn FnOnce(&mut Node) + Send>,
 }
@@ -30,7 +29,7 @@ impl Work {
         Self { name, run: Box::new(run) }
     }
 
-    /// Does the work.
+    /// Does it.
     pub(crate) fn run(self, node: &mut Node) {
         (self.run)(node);
     }
@@ -66,24 +65,24 @@ fn gone() -> ProblemDetails {
 }
 
 impl Control {
-    /// Makes the loop run a closure that needs no answer.
+    /// Has the loop run a closure without an answer.
     pub(crate) fn tell<W: FnOnce(&mut Node) + Send + 'static>(&self, work: W) {
         self.tell_as(type_name::<W>(), work);
     }
 
-    /// The same, with a name for the log.
+    /// The same, under a name for the log.
     pub(crate) fn tell_as(
         &self,
         name: &'static str,
         work: impl FnOnce(&mut Node) + Send + 'static,
     ) {
-        // If the loop has ended, nothing happens.
+        // A loop that has ended does nothing any more.
         let _ = self.send(Work::new(name, work));
     }
 
     fn send(&self, work: Work) -> Result<(), ProblemDetails> {
         self.work.send(work).map_err(|_| gone())?;
-        // A full counter wakes the loop as well.
+        // A counter that is full wakes as well.
         let _ = write(&*self.wake, &1u64.to_ne_bytes());
         Ok(())
     }
@@ -101,7 +100,7 @@ impl Control {
         answer.await.map_err(|_| gone())
     }
 
-    /// Makes the loop answer a question of a thread, which waits for at most `time`.
+    /// Makes the loop answer a question of a thread, which waits for `time` at most.
     pub(crate) fn wait<T: Send + 'static, Q: FnOnce(&mut Node) -> T + Send + 'static>(
         &self,
         time: Duration,
@@ -115,7 +114,7 @@ impl Control {
         answer.recv_timeout(time).map_err(|_| gone())
     }
 
-    /// Makes the loop begin an operation whose answer follows when it is done.
+    /// Has the loop begin something that is answered when it is done.
     pub(crate) async fn ask_later<T, Q>(&self, question: Q) -> Result<T, ProblemDetails>
     where
         T: Send + 'static,
@@ -128,18 +127,18 @@ impl Control {
 }
 
 impl Inbox {
-    /// Clears the wake-up before the received work is taken.
+    /// The work that has come is about to be taken.
     pub(crate) fn open(&self) {
-        // This does not block: the eventfd is non-blocking.
+        // Not blocking: it is an eventfd opened so.
         let _ = read(&*self.wake, &mut [0; 8]);
     }
 
-    /// The next work that has arrived.
+    /// The next work that has come.
     pub(crate) fn next(&self) -> Option<Work> {
         self.work.try_recv().ok()
     }
 
-    /// Notes that work remains for the next turn, which follows at once.
+    /// Some work is left for the next turn, which follows at once.
     pub(crate) fn leave(&self) {
         let _ = write(&*self.wake, &1u64.to_ne_bytes());
     }

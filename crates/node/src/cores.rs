@@ -4,16 +4,16 @@ use europa_api::{Problem, Router};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 
-/// The CPUs that this process may use. The switch polls on the last one, because interrupts and
-/// other processes more often use the first ones. Routers may run on all of them, unless their
-/// document names CPUs: the kernel distributes them well, and if router and switch run on different
-/// cores, a packet is forwarded in half the time.
+/// The CPUs that this process may use. The switch polls on the last one: interrupts and other
+/// processes tend to use the first ones. Routers may run on all of them, unless their document
+/// names CPUs: the kernel places them well, and a packet that finds router and switch on different
+/// cores is forwarded in half the time.
 pub(crate) fn cores() -> Vec<usize> {
     let set = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
     (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
 }
 
-/// The command line argument that contains a process's CPUs.
+/// The argument with a process's CPUs.
 pub(crate) fn argument(cpus: &[usize]) -> String {
     let numbers: Vec<String> = cpus.iter().map(usize::to_string).collect();
     format!("--cpus={}", numbers.join(","))

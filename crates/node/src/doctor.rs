@@ -15,9 +15,9 @@ use crate::Instance;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// The function exists and works: a test succeeded.
+    /// It exists and works: a test succeeded.
     Works,
-    /// The function is missing; Europa runs without it.
+    /// It is missing; Europa runs with less.
     Limited,
     /// Without it Europa does not run.
     Fatal,
@@ -35,7 +35,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Whether Europa cannot run because of this finding.
+    /// Whether Europa cannot run without it.
     pub fn is_fatal(&self) -> bool {
         self.verdict == Verdict::Fatal
     }
@@ -52,14 +52,14 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Measures of the sandbox that are only a second protection of a router.
+/// Measures of the sandbox without which a router is still locked in.
 const SECOND_FENCES: [&str; 3] = ["landlock", "cgroup ", "user namespaces"];
 
 /// The consequence of a missing measure of the sandbox.
 fn verdict(measure: &str, state: State) -> Verdict {
     match state {
         State::Full => Verdict::Works,
-        // Landlock is a second protection, and limits are not essential.
+        // Landlock is a second barrier, and limits are not essential.
         State::Partial => Verdict::Limited,
         State::Missing if SECOND_FENCES.iter().any(|fence| measure.starts_with(fence)) => {
             Verdict::Limited
@@ -68,7 +68,7 @@ fn verdict(measure: &str, state: State) -> Verdict {
     }
 }
 
-/// Tests all functions that Europa needs, in temporary namespaces.
+/// Tests everything that Europa needs, in temporary namespaces.
 pub fn examine() -> Vec<Finding> {
     let mut findings = vec![kernel()];
     if !nix::unistd::geteuid().is_root() {
@@ -88,7 +88,6 @@ pub fn examine() -> Vec<Finding> {
         detail: finding.detail,
     }));
     findings.extend(crate::uplinks::findings());
-    findings.push(crate::machine_ports::finding());
     findings
 }
 
@@ -131,7 +130,7 @@ fn run_directory() -> Finding {
     Finding { what: "run directory".into(), verdict, detail }
 }
 
-/// Killed nodes whose routers still run.
+/// Killed nodes whose routers continue.
 fn killed_nodes() -> Vec<Finding> {
     let found = Instance::all().into_iter().filter(|instance| instance.is_orphaned());
     let finding = |instance: Instance| {

@@ -1,5 +1,5 @@
-//! A *door* is an abstract Unix socket `@europa` in the network namespace of a router with a slow
-//! path. The node opens doors; the front serves them.
+//! The doors of slices: an abstract Unix socket `@europa` in the network namespace of each router
+//! with a slow path. The node opens them; the front serves them.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -14,7 +14,7 @@ const NAME: &str = "europa";
 /// A door to serve.
 #[derive(Debug)]
 pub struct OpenedDoor {
-    /// Accepts connections from the router's namespace; does not block.
+    /// Takes connections from the router's namespace; does not block.
     pub listener: UnixListener,
     /// The slice of the router.
     pub slice: String,
@@ -39,7 +39,7 @@ impl Doors {
     /// Opens the door of a router of this slice.
     ///
     /// # Errors
-    /// If such a socket already exists, of any owner.
+    /// If there is such a socket already, of any owner.
     pub(crate) fn open(&self, inside: &Namespace, slice: &str) -> io::Result<Option<Door>> {
         let Some(doors) = &self.0 else { return Ok(None) };
         let address = SocketAddr::from_abstract_name(NAME)?;

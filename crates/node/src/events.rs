@@ -1,4 +1,4 @@
-//! Events: a bounded list, which clients can follow.
+//! Events: a bounded list that can be followed.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,8 +18,8 @@ pub struct By {
     pub from: String,
 }
 
-/// An event with a number that reveals nothing about other events: its time in microseconds since
-/// 1970, and always larger than the former number.
+/// An event with a number that reveals nothing about other events: microseconds since 1970, each
+/// larger than the former one.
 #[derive(Clone, Debug)]
 struct Stamped {
     event: Event,
@@ -48,12 +48,12 @@ impl Events {
         self.push(false, (kind, name), reason, message.into(), None);
     }
 
-    /// Records a change that a caller has requested.
+    /// Notes a change that a caller has asked for.
     pub fn asked(&self, by: By, object: (&str, &str), reason: &str, message: String) {
         self.push(false, object, reason, message, Some(by));
     }
 
-    /// Records a request that was refused.
+    /// Notes a request that was refused.
     pub fn refused(&self, by: By, object: (&str, &str), reason: &str, message: String) {
         self.push(true, object, reason, message, Some(by));
     }
@@ -108,7 +108,7 @@ impl Events {
         after.map(|one| one.event.clone()).collect()
     }
 
-    /// Events after the one with this stamp; in the answers, stamps replace numbers.
+    /// Events after the one with this stamp, which replaces their number.
     pub fn after_stamp(&self, stamp_us: u64) -> Vec<Event> {
         let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         let after = list.iter().filter(|one| one.stamp_us > stamp_us);

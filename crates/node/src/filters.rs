@@ -1,9 +1,8 @@
-//! The rules of all slices: the desired rules, and those of the switch.
+//! The rules of all slices: the desired ones, and the switch's.
 //!
 //! A slice's rules come from documents (`kind: filters`) and, with numbers, from requests. This
-//! file has the desired rules, and the numbers of slices, interfaces and rules in the switch. A
-//! separate thread, the *actor*, owns the rules, so that no other request waits while it handles
-//! many rules.
+//! file has the desired rules, and the switch's numbers of slices, interfaces and rules. An actor
+//! owns them: a separate thread, so that no other request waits while it works on many rules.
 //!
 //! | file      | concern                                                            |
 //! |-----------|--------------------------------------------------------------------|
@@ -53,7 +52,7 @@ pub(crate) struct WayTo {
     pub(crate) router: String,
     pub(crate) interface: String,
     pub(crate) destination: Option<[u8; 6]>,
-    /// Whether a copy is sent there, if possible unchanged.
+    /// A copy is sent there, if possible unchanged.
     pub(crate) mirror: bool,
 }
 
@@ -69,7 +68,7 @@ pub(crate) enum FilterError {
         slice: String,
         /// The limit.
         limit: usize,
-        /// The number of the slice's rules, without those in `gone`.
+        /// Its number of rules, without those in `gone`.
         used: usize,
         /// The number of additional rules.
         wanted: usize,
@@ -85,15 +84,14 @@ pub(crate) enum FilterError {
          its share of the {NOWHERE} that the switch has"
     )]
     Ways {
-        /// The slice that has the rules.
+        /// Whose rules.
         slice: String,
         /// The limit.
         limit: usize,
     },
 }
 
-/// Each slice may always use one in this number of the ways: with this many slices, all of them
-/// fit.
+/// Part of the ways that each slice may always use: with this many slices, all of them fit.
 const SHARES: usize = 16;
 const WAYS_OF_A_SLICE: usize = NOWHERE as usize / SHARES;
 
@@ -118,7 +116,7 @@ impl Default for FiltersRecord {
 /// A rule that is in force, or will be.
 #[derive(Clone, Debug)]
 pub(crate) struct Installed {
-    /// The rule's document or its number.
+    /// The rule's document; or its number.
     pub(crate) origin: Origin,
     pub(crate) rule: Rule,
     /// Numbers of its entries.
@@ -132,7 +130,7 @@ pub(crate) struct Installed {
 pub(crate) enum Origin {
     /// A document, by name.
     Document(String),
-    /// A request gave the rule this number.
+    /// A request that gave it this number.
     Own(u32),
 }
 
@@ -155,11 +153,11 @@ pub(crate) struct SliceFilters {
 pub(crate) struct Filters {
     slices: BTreeMap<String, SliceFilters>,
     numbers: FiltersRecord,
-    /// Whether interfaces or ways have got new numbers.
+    /// Interfaces or ways have got new numbers.
     renamed: bool,
-    /// Ways with new numbers, which the switch does not have yet.
+    /// Ways with new numbers, which the switch does not have.
     fresh: Vec<u16>,
-    /// The ways that each slice's rules use, and how often.
+    /// Ways that each slice's rules use, and how often.
     ways_of: HashMap<String, HashMap<WayTo, u32>>,
 }
 
@@ -168,12 +166,12 @@ pub(crate) struct Told {
     /// The slice's number.
     pub(crate) slice: u16,
     pub(crate) batch: Batch,
-    /// Whether interfaces or ways have new numbers, which the switch needs first.
+    /// Interfaces or ways have new numbers, which the switch needs first.
     pub(crate) renamed: bool,
     /// The new ways.
     pub(crate) fresh: Vec<u16>,
-    /// Whether the slice has lost its last rule or got its first one: the switch must then stop or
-    /// start to apply rules.
+    /// Whether the slice has lost its last rule or got its first: the switch must stop or start to
+    /// look for rules.
     pub(crate) emptied: bool,
 }
 
@@ -213,12 +211,12 @@ impl SliceFilters {
 }
 
 impl Filters {
-    /// The rules, with the numbers that a former node has assigned.
+    /// Rules with the numbers that a former node has assigned.
     pub(crate) fn with(numbers: FiltersRecord) -> Self {
         Self { numbers, renamed: true, ..Self::default() }
     }
 
-    /// The numbers that are assigned.
+    /// The numbers that are given.
     pub(crate) fn record(&self) -> &FiltersRecord {
         &self.numbers
     }
@@ -258,7 +256,7 @@ impl Filters {
     }
 
     fn slice_mut(&mut self, name: &str) -> &mut SliceFilters {
-        // There cannot be more slices than numbers: each has a document in memory.
+        // More slices than numbers cannot be: each has a document in memory.
         let number = match self.slices.contains_key(name) {
             true => None,
             false => self.numbers.slices.take(&name.to_owned(), &mut self.renamed),
@@ -308,8 +306,7 @@ impl Filters {
         self.release(slice, installed.interface, installed.ways);
         if let Some(filters) = self.slices.get_mut(slice) {
             filters.used = filters.used.saturating_sub(installed.entries.len());
-            // This happens only after the batch is complete: a number must not be removed and added
-            // in one batch.
+            // Only after the batch is full: a number must not be removed and added in one batch.
             filters.free.extend(&installed.entries);
         }
     }
@@ -318,7 +315,7 @@ impl Filters {
     /// the switch, if any.
     ///
     /// # Errors
-    /// The reason why nothing has changed, and the document that causes it.
+    /// The reason why nothing has changed, and the document.
     pub(crate) fn set_documents(
         &mut self,
         slice: &str,
@@ -375,7 +372,7 @@ impl Filters {
         Told { slice: filters.number, batch, renamed, fresh, emptied }
     }
 
-    /// Called after the switch has confirmed a change: frees names that no rule uses any longer.
+    /// After the switch has confirmed: frees names that no rule uses any longer.
     pub(crate) fn tidy(&mut self) {
         self.numbers.ways.tidy();
         self.numbers.interfaces.values_mut().for_each(Numbers::tidy);

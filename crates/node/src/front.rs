@@ -1,4 +1,4 @@
-//! A front: the interface to users. It sends requests to the node by [`Requests`].
+//! A front: the interface to users, above the node, which it asks by [`Requests`].
 
 use tokio::sync::mpsc;
 
@@ -16,7 +16,7 @@ pub struct Behind {
     pub events: Events,
     /// Its names and paths.
     pub instance: Instance,
-    /// Whether the state outlives a reboot of the machine.
+    /// Whether it outlives this start of the machine.
     pub lifetime: Lifetime,
     /// Stored tokens of users.
     pub tokens: Vec<StoredToken>,

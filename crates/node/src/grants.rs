@@ -1,5 +1,4 @@
-//! Files and sockets that routers are granted: the node opens them, as the routers' processes may
-//! not.
+//! Files and sockets that routers are granted: the node opens them, as their processes may not.
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,24 +9,24 @@ use europa_resource::{Access, Resource};
 
 use crate::NodeError;
 
-/// Grants that outlive a router's processes: listening sockets, as two sockets cannot have the same
-/// address.
+/// Grants that outlive a router's processes: listening sockets, as two cannot have the same place.
 #[derive(Default)]
 pub(crate) struct Granted(RefCell<Vec<(Resource, OwnedFd)>>);
 
 impl Granted {
-    /// Whether this node has all listening sockets of a router. The sockets of an adopted router
-    /// belong to its process only, as the former node opened them.
+    /// Whether this node has all sockets of a router that others find: only the process of an
+    /// adopted router has its sockets, as the former node opened them.
     pub(crate) fn covers(&self, plan: &RouterPlan) -> bool {
         let kept = self.0.borrow();
         let mut found = plan.grants.iter().filter(|grant| grant.access() == Access::Listen);
         found.all(|grant| kept.iter().any(|(known, _)| known == grant))
     }
 
-    /// Opens all grants of a router in their order, before a process or a configuration begins.
+    /// Opens all grants of a router, in their order, for a process or a configuration that is
+    /// about to begin.
     ///
     /// # Errors
-    /// The grants that this machine refuses.
+    /// Which of them this machine refuses.
     pub(crate) fn open(&self, plan: &RouterPlan) -> Result<Vec<OwnedFd>, NodeError> {
         let mut kept = self.0.borrow_mut();
         kept.retain(|(resource, _)| plan.grants.contains(resource));
@@ -51,7 +50,7 @@ impl Granted {
     }
 }
 
-/// Opens descriptors again that ended with their node, for an adopted router: its connector.
+/// Opens descriptors that ended with their node again, for an adopted router: its connector.
 /// Returns names and descriptors.
 ///
 /// # Errors

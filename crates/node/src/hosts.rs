@@ -1,7 +1,7 @@
-//! End systems: namespaces that Europa makes, and others that it connects.
+//! End systems: namespaces that Europa makes, and others that it attaches.
 //!
 //! A host's interface is one end of a veth pair. The other ends are in one namespace of the node,
-//! `europa.INSTANCE`, separate from other programs; each is a port. Hosts that Europa makes are
+//! `europa.INSTANCE`, away from other programs; each is a port. Hosts that Europa makes are
 //! namespaces `europa.INSTANCE.HOST`. Names contain the owner, so the next node finds everything
 //! after a kill; only moved devices are recorded.
 //!
@@ -59,27 +59,25 @@ use crate::{Doing, Instance, NodeError};
 /// The record of all hosts.
 const HOSTS: &str = "hosts";
 
-/// The hosts of a node. Threads work on their namespaces: each takes the kernel milliseconds.
+/// The hosts of a node. Threads work on their namespaces: each costs the kernel milliseconds.
 pub(crate) struct Hosts {
     /// Their description.
     stats: Vec<HostStats>,
-    /// The documents of the present hosts, for the parts that exist.
+    /// The documents of the present hosts, as far as they are made.
     made: Arc<Vec<Host>>,
     /// Shells that run hosts' commands, by host.
     running: Vec<(String, Commands)>,
-    /// Hosts whose commands have failed, with the reason.
+    /// Hosts whose commands have failed, and how.
     failed: HashMap<String, String>,
-    /// Removes hosts that do not remain. The result is the hosts whose programs have ended.
+    /// Hosts that do not stay are taken away: those whose programs have ended.
     trimming: Work<Vec<String>>,
     /// Hosts are made, and their commands started.
     making: Work<Making>,
     drift: DriftThread,
-    /// Hosts whose commands a change has ended, and not started again yet.
-    idle: HashSet<String>,
 }
 
 impl Hosts {
-    /// No hosts exist yet.
+    /// None yet.
     pub(crate) fn start(context: &Context) -> Result<Self, NodeError> {
         Ok(Self {
             stats: Vec::new(),
@@ -88,7 +86,6 @@ impl Hosts {
             failed: HashMap::new(),
             trimming: Work::default(),
             making: Work::default(),
-            idle: HashSet::new(),
             drift: DriftThread::start(context.instance.clone(), context.control.clone())?,
         })
     }
@@ -103,13 +100,13 @@ impl Hosts {
         self.trimming.is_under_way() || self.making.is_under_way()
     }
 
-    /// Waits until no thread works on hosts any longer.
+    /// Waits until no thread works any more.
     pub(crate) fn wait(&mut self) {
         self.trimming.wait();
         self.making.wait();
     }
 
-    /// Begins work on the existing hosts.
+    /// Work on the hosts that are made.
     fn work<T, U: FnOnce(&Instance, &mut Vec<Host>, &[Host]) -> Result<T, NodeError>>(
         &self,
         context: &Context,
@@ -127,12 +124,12 @@ impl Hosts {
         }
     }
 
-    /// These hosts exist now.
+    /// These hosts are made.
     fn have(&mut self, change: &Change, made: Vec<Host>) {
         change.free(std::mem::replace(&mut self.made, Arc::new(made)));
     }
 
-    /// Removes the hosts, interfaces and commands that do not remain.
+    /// Takes away the hosts, their interfaces and commands that do not stay.
     pub(crate) fn trim(&mut self, context: &Context, purpose: Purpose) -> Result<(), Stop> {
         let Some(ended) = self.trimming.result(&purpose, drop)? else {
             context.kept.forget(HOSTS);
@@ -149,7 +146,6 @@ impl Hosts {
             shell.wait().doing("waiting for a host's commands")?;
         }
         self.failed.retain(|name, _| !gone(name));
-        self.idle.extend(ended.iter().cloned());
         let made: HashSet<&str> = self.made.iter().map(|host| &**host.name).collect();
         self.stats.retain(|host| made.contains(&*host.name));
         Ok(())
@@ -167,10 +163,9 @@ impl Hosts {
         let unused = |unused: Making| running.extend(unused.started);
         let Some(making) = self.making.result(&purpose, unused)? else {
             let there = self.stats.iter().map(|host| host.name.clone()).collect();
-            let idle = self.idle.clone();
             let (kept, events) = (context.kept.clone(), context.events.clone());
             let make = move |instance: &Instance, made: &mut Vec<Host>, wanted: &[Host]| {
-                Making::make(instance, (&kept, &events), (&there, &idle), made, wanted)
+                Making::make(instance, &kept, &events, &there, made, wanted)
             };
             let work = self.work(context, &purpose, make);
             return Err(self.making.begin(context, purpose, |node| &mut node.hosts.making, work));
@@ -181,14 +176,13 @@ impl Hosts {
         match failed {
             Some(error) => Err(error.into()),
             None => {
-                self.idle.clear();
                 self.have(change, hosts);
                 Ok(())
             }
         }
     }
 
-    /// Checks for changes by other programs, if it is time and no change is in progress.
+    /// Looks for changes by other programs, if it is time and nothing is being changed.
     pub(crate) fn look(&mut self, of_slow_paths: impl FnOnce(Arc<Vec<Host>>) -> Made) {
         if !self.is_under_way() {
             let made = self.made.clone();
@@ -196,7 +190,7 @@ impl Hosts {
         }
     }
 
-    /// Removes all hosts. Their processes have ended, or end now.
+    /// Takes all away. Their processes have been ended, or are now.
     pub(crate) fn take_down(&mut self, context: &Context) -> Result<(), NodeError> {
         self.forget();
         remove(&context.instance)?;
@@ -206,7 +200,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// Forgets the hosts.
+    /// Forgets them.
     pub(crate) fn forget(&mut self) {
         self.stats.clear();
         self.made = Arc::default();

@@ -1,5 +1,5 @@
-//! Container images as root directories of slow paths and hosts. They are unpacked into a store of
-//! the instance, which is removed with the instance's objects.
+//! Container images as root directories of slow paths and hosts. They are unpacked into a store of the
+//! instance's own, which goes with all its objects.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use europa_image::{Image, is_image};
 
 use crate::{Instance, NodeError};
 
-/// The folder into which an instance unpacks images: on a disk, as they are large.
+/// Where an instance unpacks images: on a disk, as they are large.
 fn store(instance: &Instance) -> PathBuf {
     Path::new("/var/lib/europa").join(instance.name()).join("images")
 }
 
-/// The image that `root` names, unpacked; `None` if it names a folder. Unpacking a large image
-/// takes seconds, so the loop must not call this.
+/// The image that `root` names, unpacked; `None` if it names a folder. Takes seconds for a large one
+/// that is not there yet: not for the loop.
 pub(crate) fn open(instance: &Instance, root: &str) -> Result<Option<Image>, NodeError> {
     let path = Path::new(root);
     if !is_image(path) {
@@ -33,7 +33,7 @@ pub(crate) fn remove(instance: &Instance) {
     {
         tracing::warn!("removing {}: {error}", store.display());
     }
-    // The folder of a lasting node contains its state, so it remains.
+    // A folder with the state of a lasting node stays.
     let _ = store.parent().map(fs::remove_dir);
 }
 

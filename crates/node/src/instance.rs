@@ -1,4 +1,4 @@
-//! Names and places of one node; several nodes may run on a machine.
+//! Names and places of one node: several may run on a host, for tests.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use crate::kept::Kept;
 /// Whether desired state outlives its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// The next node of this name finds the state again, even after a reboot.
+    /// It is found again by the next node of this name, also after a reboot.
     Lasting,
-    /// `down` deletes the state, as with `europa up`.
+    /// `down` deletes it, as with `europa up`.
     Temporary,
 }
 
@@ -38,14 +38,14 @@ impl Instance {
         Ok(Self { name: name.to_owned() })
     }
 
-    /// All instances that have left objects in `/run/europa`.
+    /// All that have left a trace in `/run/europa`.
     pub(crate) fn all() -> Vec<Self> {
         let entries = std::fs::read_dir("/run/europa").into_iter().flatten().flatten();
         let named = entries.filter_map(|entry| Self::new(entry.file_name().to_str()?).ok());
         named.collect()
     }
 
-    /// Whether the instance's node was killed and has left objects to adopt.
+    /// Whether its node was killed and has left objects to adopt.
     pub(crate) fn is_orphaned(&self) -> bool {
         let lock = File::open(self.lock());
         let free = |lock| Flock::lock(lock, FlockArg::LockExclusiveNonblock).is_ok();
@@ -96,12 +96,12 @@ impl Instance {
         parent.join("state.redb")
     }
 
-    /// The folder of the certificates' authority.
+    /// The folder of the authority for its certificates.
     pub fn tls(&self, lifetime: Lifetime) -> PathBuf {
         self.state(lifetime).with_file_name("tls")
     }
 
-    /// The folder that the account of SSH logins may open: no node's name has a dot.
+    /// The part that the account of SSH logins may open: no node's name has a dot.
     pub(crate) fn ssh(&self) -> PathBuf {
         Path::new("/run/europa/.ssh").join(&self.name)
     }
@@ -111,7 +111,7 @@ impl Instance {
         self.state(lifetime).with_file_name("ssh")
     }
 
-    /// The record of changes to devices, with which a later process undoes them.
+    /// The record of changes to devices, by which a later process undoes them.
     pub fn undo(&self) -> PathBuf {
         self.directory().join("undo.json")
     }

@@ -1,7 +1,6 @@
-//! Records of a node for the next node, which adopts running processes.
+//! Records of a node for the next one, which adopts running processes.
 //!
-//! The records are in `/run/europa/NAME/kept`, a small file system in memory that only root can
-//! enter:
+//! It lies in `/run/europa/NAME/kept`, a small file system in memory that only root can enter:
 //!
 //! | name                     | content                                                 |
 //! |--------------------------|---------------------------------------------------------|
@@ -12,7 +11,7 @@
 //! | `status`, `held`, `taps` | memory of the switch's that outlives it                 |
 //! | `queues.PORT`            | statistics of a port's queues, written by the switch    |
 //!
-//! A record contains facts that are neither in the pins nor in the kernel. It is replaced as a
+//! A record has the facts that are neither in the pins nor in the kernel. It is replaced as a
 //! whole, so that it is never half-written.
 
 use std::fs::{self, File, OpenOptions};
@@ -59,7 +58,7 @@ pub(crate) struct Found<T> {
     /// Its file, without the ending.
     pub(crate) name: String,
     pub(crate) process: Option<Identity>,
-    /// `None` if another version wrote the record.
+    /// `None` if another version wrote it.
     pub(crate) record: Option<T>,
 }
 
@@ -74,9 +73,8 @@ impl Kept {
         let what = || format!("making {}", kept.folder.display());
         fs::create_dir_all(&kept.folder).doing(what())?;
         fs::set_permissions(&kept.folder, fs::Permissions::from_mode(0o700)).doing(what())?;
-        // The folder is a separate file system, even if its parent is in memory: records must have
-        // room even if other programs fill the parent's file system. A folder that a former version
-        // has filled is not changed.
+        // A separate file system even in memory: records must have room even if other programs fill
+        // the folder's file system. A folder that a former version has filled stays unchanged.
         let is_empty = fs::read_dir(&kept.folder).doing(what())?.next().is_none();
         if is_empty && !is_mounted(&kept.folder) {
             let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
@@ -91,7 +89,7 @@ impl Kept {
         Self::at(instance).folder.exists()
     }
 
-    /// Ends every process that has a record, and removes the folder.
+    /// Ends every process that has a record, and takes the folder away.
     pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
         let kept = Self::at(instance);
         if !kept.folder.exists() {
@@ -127,7 +125,7 @@ impl Kept {
         Ok(file.into())
     }
 
-    /// Removes the name of memory; processes that have mapped the memory keep it.
+    /// Removes the name of memory; processes that have mapped it keep it.
     pub(crate) fn forget_memory(&self, name: &str) {
         let _ = fs::remove_file(self.folder.join(name));
     }
@@ -143,12 +141,12 @@ impl Kept {
         self.folder.join(name).exists()
     }
 
-    /// The bell of this name; makes the pipe if it does not exist.
+    /// The bell of this name; makes it if it does not exist.
     pub(crate) fn bell(&self, name: &str) -> Result<Bell, NodeError> {
         Bell::at(&self.folder.join(name))
     }
 
-    /// A new bell of this name, which no other process knows.
+    /// A new bell of this name, unknown to other processes.
     pub(crate) fn new_bell(&self, name: &str) -> Result<Bell, NodeError> {
         let _ = fs::remove_file(self.folder.join(name));
         self.bell(name)
@@ -195,14 +193,14 @@ impl Kept {
         replace(&self.file(name, "json"), &text).doing(what())
     }
 
-    /// Removes a record and its socket.
+    /// Takes a record away, and its socket.
     pub(crate) fn forget(&self, name: &str) {
         for end in ["json", "sock"] {
             let _ = fs::remove_file(self.file(name, end));
         }
     }
 
-    /// All records of a kind, which is the beginning of their names.
+    /// All records of a kind: those whose names begin with it.
     pub(crate) fn records<T: DeserializeOwned>(&self, kind: &str) -> Vec<Found<T>> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries
@@ -221,7 +219,7 @@ impl Kept {
     }
 }
 
-/// Whether a separate file system is mounted on a folder.
+/// Whether a file system of its own is mounted on a folder.
 fn is_mounted(folder: &Path) -> bool {
     let device = |path: &Path| fs::metadata(path).map(|found| found.dev()).ok();
     folder.parent().is_some_and(|parent| device(parent) != device(folder))

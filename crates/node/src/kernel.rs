@@ -19,7 +19,7 @@ use crate::switch::Switching;
 /// See the file.
 #[derive(Default)]
 pub(crate) struct Kernel {
-    /// `None` before the first use.
+    /// None before it is needed for the first time.
     substrate: Option<Substrate>,
     opening: Work<Substrate>,
     loading: Loading,
@@ -44,7 +44,7 @@ impl Kernel {
         self.substrate.as_ref().ok_or_else(not_up)
     }
 
-    /// The maps and programs; opens them at the first use.
+    /// The maps and programs, opened if this is the first time.
     pub(crate) fn opened(
         &mut self,
         context: &Context,
@@ -56,7 +56,7 @@ impl Kernel {
         self.substrate.as_mut().ok_or_else(not_up)
     }
 
-    /// Makes a thread open the maps at the first use.
+    /// Has a thread open the maps when they are needed for the first time.
     pub(crate) fn open(
         &mut self,
         context: &Context,
@@ -76,7 +76,7 @@ impl Kernel {
         }
     }
 
-    /// Uses this substrate from now on.
+    /// Works with this substrate from now on.
     pub(crate) fn begin_with(
         &mut self,
         context: &Context,
@@ -89,7 +89,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Waits until no thread opens the maps any longer.
+    /// Waits until no thread opens it any more.
     pub(crate) fn wait(&mut self) {
         self.opening.wait();
     }

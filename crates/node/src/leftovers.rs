@@ -1,4 +1,4 @@
-//! The remaining objects of a killed node, and their removal.
+//! The remains of a killed node, and their removal.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -49,13 +49,13 @@ pub(crate) fn noted(instance: &Instance) -> Result<Vec<Noted>, NodeError> {
     }
 }
 
-/// Ends all processes of `instance`, and removes attachments, pins, groups, and changes of devices.
-/// Logs remain. Does nothing if nothing exists.
+/// Ends all of `instance`: processes, attachments, pins, groups, and the changes of devices. Logs
+/// remain. Does nothing if nothing exists.
 pub(crate) fn stop(instance: &Instance) -> Result<Vec<String>, NodeError> {
     let mut said = Vec::new();
     // Detach first: from then on Linux gets every frame.
     Substrate::remove(&instance.pins())?;
-    // Kills the remaining processes of a killed node: first the recorded ones, then others.
+    // Kills the running processes of a killed node: first the recorded ones, then others.
     Kept::remove(instance)?;
     let groups = Cgroups::detect()?;
     for name in groups.names(instance.name())? {
@@ -75,7 +75,7 @@ pub(crate) fn stop(instance: &Instance) -> Result<Vec<String>, NodeError> {
     Ok(said)
 }
 
-/// Removes the sockets of a node that does not run any longer.
+/// Takes the sockets of a node away that does not run any more.
 pub(crate) fn remove_sockets(instance: &Instance) {
     for file in [instance.socket(), ask::socket(&instance.directory())] {
         let _ = fs::remove_file(file);

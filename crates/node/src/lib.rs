@@ -31,18 +31,19 @@
 //! | `events`   | the list of events                                               |
 //! | `logs`     | the processes' logs: bounded, shown from their end               |
 //! | `meters`   | the highest received rate of each slice and port                 |
+//! | `announce` | where the addresses of a router are that has come to a port      |
 //! | `ssh`      | logins of users to routers by SSH                                |
 //! | `stats`    | counters for the REST interface                                  |
 //! | `signallers` | a process for each slice that signals flows                    |
 //! | `slices`   | what slices reserve of CPU and memory                            |
 //! | `slow_path`| routers' own Linux: made, followed, and its programs kept running |
-//! | `machine_ports` | ports of the machine that slices reserve                     |
 //! | `uplinks`  | devices and rules by which slow paths reach the outside          |
 //! | `wires`    | links of kernel routers: devices made and taken away             |
 //! | `kept`     | what is written down for the next node, which adopts what runs   |
 //! | `leftovers`| what a killed node left behind, and taking it away               |
 //! | `doctor`   | what this machine can and cannot do, and what follows            |
 
+mod announce;
 mod backoff;
 mod bell;
 mod beside;
@@ -67,7 +68,6 @@ mod kernel;
 mod leftovers;
 mod link_tunnels;
 pub mod logs;
-mod machine_ports;
 mod meters;
 mod node;
 mod objects;
@@ -92,6 +92,7 @@ mod witness;
 pub use cages::try_in_kernel;
 pub use context::Settings;
 pub use doors::OpenedDoor;
+pub use europa_substrate::boot_ns;
 pub use events::{By, Events, now};
 pub use filters::OwnChanges;
 pub use front::Behind;

@@ -1,8 +1,8 @@
-//! Links to other machines: their UDP sockets, and the orders to the switch about them.
+//! Links to other machines: their UDP sockets, and the switch's orders about them.
 //!
 //! The node opens the sockets, as the switch may not, and keeps copies: a restarted switch gets the
-//! same sockets, with the packets that have arrived meanwhile. A new node gets the sockets of an
-//! adopted switch from that switch.
+//! same sockets with the packets that have arrived since. A new node gets the sockets of an adopted
+//! switch from the switch.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
@@ -20,28 +20,28 @@ use europa_switch::orders::{Answer, Order, TunnelSettings, TunnelStats as Counte
 use crate::NodeError;
 use crate::switch::Switch;
 
-/// The longest UDP payload: the size of the switch's buffer.
+/// Longest UDP payload: the size of the switch's buffer.
 const MOST_BYTES: usize = 16 << 10;
 
 /// A tunnel that the switch has.
 struct Told {
-    /// `None` if the switch that had them has ended.
+    /// `None` if that switch has ended.
     settings: Option<TunnelSettings>,
-    /// The sending socket; `None` if the node that opened it has ended.
+    /// The sending socket; `None` if its node has ended.
     sends: Option<(SocketAddr, OwnedFd)>,
 }
 
 /// See the file.
 pub(crate) struct LinkTunnels {
-    /// When the next hops of tunnels were last checked.
+    /// When the next hops of tunnels were looked at.
     looked: Instant,
-    /// Sockets for received packets, by local address and port.
+    /// Sockets for packets that come in, by local address and port.
     sockets: Vec<(SocketAddr, OwnedFd)>,
-    /// The tunnels that the switch has, by number of the sending interface.
+    /// By number of the sending interface.
     told: RefCell<BTreeMap<u32, Told>>,
 }
 
-/// The interfaces of a tunnel: the sending and the receiving one, and the longest frame.
+/// The interfaces of a tunnel: the sending one, the receiving one, and the longest frame there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ends {
     pub(crate) from: u32,
@@ -56,18 +56,18 @@ impl Default for LinkTunnels {
 }
 
 impl LinkTunnels {
-    /// Forgets all tunnels.
+    /// Forgets all.
     pub(crate) fn clear(&mut self) {
         self.sockets.clear();
         self.told.borrow_mut().clear();
     }
 
-    /// The next time at which next hops are checked, at intervals of `every`.
+    /// The next time for a look at next hops, every so often.
     pub(crate) fn due(&self, every: Duration) -> Instant {
         self.looked + every
     }
 
-    /// Whether it is this time now. Only the first call returns true.
+    /// Whether that is now. This is asked once each time.
     pub(crate) fn is_due(&mut self, every: Duration) -> bool {
         let is_due = self.looked.elapsed() >= every;
         if is_due {
@@ -76,7 +76,7 @@ impl LinkTunnels {
         is_due
     }
 
-    /// Ensures that a socket for the packets of a link is open.
+    /// Has a socket for the packets of a link, opened if there is none yet.
     ///
     /// # Errors
     /// The machine does not have the address, or another program has the port.
@@ -93,14 +93,14 @@ impl LinkTunnels {
         }
     }
 
-    /// Ensures that the sockets for a router's links to other machines are open.
+    /// Has sockets for the links of a router to other machines.
     pub(crate) fn open_all(&mut self, plan: &RouterPlan) -> Result<(), NodeError> {
         let mut ends = plan.interfaces.iter().filter_map(|interface| interface.to.far());
         ends.try_for_each(|end| self.open(end))
     }
 
-    /// Sends the settings of a tunnel to a switch. Frames are dropped until there is a route: see
-    /// [`Self::follow`].
+    /// Sends the settings of a tunnel to a switch. Without a route, frames are dropped until there is
+    /// one: see [`Self::follow`].
     pub(crate) fn tell(
         &self,
         switch: &mut Switch,
@@ -121,7 +121,7 @@ impl LinkTunnels {
                 Ok(socket) => socket,
                 Err(error) => {
                     tracing::warn!("link {}: no way to {}: {error}", end.link, end.remote);
-                    // The former tunnel led to another machine.
+                    // The former tunnel leads elsewhere.
                     let _ = switch.order(&Order::RemoveTunnel { interface: ends.from }, &[]);
                     return Ok(());
                 }
@@ -178,7 +178,7 @@ impl LinkTunnels {
         }
     }
 
-    /// Notes that the switch has ended: the next one has no tunnels.
+    /// The switch has ended: the next one has no tunnels.
     pub(crate) fn forget(&self) {
         // The sending sockets remain open, and keep their ports.
         self.told.borrow_mut().values_mut().for_each(|told| told.settings = None);
@@ -229,8 +229,7 @@ impl LinkTunnels {
         }
     }
 
-    /// Opens another socket, in addition to that of a former node, to ask the kernel for the
-    /// underlay's MTU.
+    /// Opens a socket beside that of a former node, to ask the kernel for the underlay's MTU.
     fn look(&self, end: &FarEnd, ends: Ends) {
         if let Some(told) = self.told.borrow_mut().get_mut(&ends.from)
             && told.sends.is_none()

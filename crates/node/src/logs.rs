@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use crate::{Doing, NodeError};
 
-/// The interval at which the lengths of logs are checked.
+/// Interval of checks of their lengths.
 const BOUND_EVERY: Duration = Duration::from_secs(2);
-/// A longer log is restarted, and this length of its end is kept in a second file.
+/// A longer log is restarted; this much of its end is kept in a second file.
 const MOST_BYTES: u64 = 4 << 20;
 /// Number of bytes at a log's end that are searched for its last lines.
 const TAIL_BYTES: u64 = 1 << 20;
 
-/// Limits the logs of a directory, in a thread of its own, until this is dropped: a slow disk, or a
+/// Limits the logs of a directory in a thread of its own, until it is dropped: a slow disk, or a
 /// tenant that writes much, must not delay the loop.
 pub(crate) struct LogThread {
     /// Dropping it ends the thread.
@@ -23,7 +23,7 @@ pub(crate) struct LogThread {
 }
 
 impl LogThread {
-    /// Begins to check the logs of `directory`.
+    /// Looks at the logs of `directory` from now on.
     pub(crate) fn start(directory: PathBuf) -> Result<Self, NodeError> {
         let (end, ended) = channel();
         let work = move || {
@@ -37,8 +37,8 @@ impl LogThread {
     }
 }
 
-/// Limits all logs of a directory. Processes write with `O_APPEND`, so a truncated log continues at
-/// its new end. Lines that are written between copy and truncation are lost.
+/// Bounds all logs of a directory. Processes write with `O_APPEND`, so a truncated log continues at
+/// its new end; lines written between copy and truncation are lost.
 fn bound(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -66,7 +66,7 @@ fn older(path: &Path) -> PathBuf {
     path.with_extension("log.old")
 }
 
-/// The last `lines` lines of a log, and the log's present length in bytes.
+/// The last `lines` lines of a log, and how many bytes it has now.
 ///
 /// # Errors
 /// The log cannot be read.
@@ -77,15 +77,15 @@ pub fn tail(path: &Path, lines: usize) -> io::Result<(Vec<u8>, u64)> {
     let mut bytes = Vec::new();
     file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
     let ends = bytes.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
-    // The end of the last line does not count.
+    // The last line's own end does not count.
     let own_end = usize::from(bytes.last() == Some(&b'\n'));
     let first = ends.map(|(at, _)| at + 1).nth(lines.saturating_sub(1) + own_end).unwrap_or(0);
     let first = if lines == 0 { bytes.len() } else { first };
     Ok((bytes.split_off(first), length))
 }
 
-/// The text after byte `from`, and the present length of the log. If a log has become shorter, it
-/// was cut, and is shown from its beginning.
+/// The text after byte `from`, and the present length of the log. A log that has become shorter was
+/// cut, and is shown from its beginning.
 ///
 /// # Errors
 /// The log cannot be read.

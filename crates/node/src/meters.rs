@@ -1,4 +1,5 @@
-//! The received rates of slices: sets the meters of the receive programs as the documents require.
+//! The received rates of slices: keeps the meters of the receive programs as the documents have
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +27,7 @@ pub(crate) struct Meters {
     looked: bool,
 }
 
-/// Routers' interfaces on ports: their slices and their numbers.
+/// Routers' interfaces on ports: whose they are, and their numbers.
 fn on_ports(routers: &[Router]) -> impl Iterator<Item = (Pair, u32)> {
     routers.iter().flat_map(|router| {
         let slice = router.plan.name.slice();
@@ -50,10 +51,10 @@ fn wanted(documents: &Documents) -> BTreeMap<Pair, u64> {
     parts.collect()
 }
 
-/// Checks whether the machine has a meter for each slice and port with a rate.
+/// Whether the machine has a meter for each slice and port that names a rate.
 ///
 /// # Errors
-/// There are too many; the error names the first slice without a meter.
+/// There are too many; names the first slice without a meter.
 pub(crate) fn check(documents: &Documents) -> Result<(), NodeError> {
     let most = MAX_METERS as usize - 1;
     let Some(((slice, port), _)) = wanted(documents).into_iter().nth(most) else { return Ok(()) };
@@ -103,7 +104,7 @@ impl Meters {
         });
     }
 
-    /// Finds the meters of a killed node, because the programs still use them.
+    /// The meters of a killed node: the programs still use them.
     fn find(&mut self, substrate: &Substrate, routers: &[Router]) {
         for (pair, id) in on_ports(routers) {
             let number = substrate.meter_of(id);

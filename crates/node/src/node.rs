@@ -1,7 +1,7 @@
-//! The node's process: one loop handles children, requests, jobs and timers.
+//! The node's process: one loop over children, requests, jobs and timers.
 //!
-//! Each field of [`Node`] is a part, which owns its state: only code in its own folder can write
-//! it. The loop waits, and passes messages to the parts.
+//! Each field of [`Node`] is a part, which owns its state: only its own folder can write it. The loop
+//! waits, and passes messages on to the parts.
 //!
 //! | file        | concern                                                    |
 //! |-------------|------------------------------------------------------------|
@@ -68,7 +68,7 @@ use crate::store::StoreThread;
 use crate::switch::Switching;
 use crate::{Doing, NodeError};
 
-/// The state of a node. One thread owns it; others send work: see `control`.
+/// The state of a node. One thread has it; others send work: see `control`.
 pub(crate) struct Node {
     pub(crate) context: Rc<Context>,
     pub(crate) kernel: Kernel,
@@ -95,7 +95,7 @@ pub(crate) struct Node {
     farewell: Option<Farewell>,
 }
 
-/// A request to end the node, and the receiver of the answer.
+/// A request for the end, and where its answer goes.
 type Farewell = Reply<Result<Said, ProblemDetails>>;
 
 impl Node {
@@ -130,7 +130,7 @@ impl Node {
     fn serve(&mut self, inbox: &Inbox, signals: &SignalFd) -> Result<(), NodeError> {
         let mut told = false;
         loop {
-            // The stored state has been started as far as possible.
+            // The stored state from before this start is up again, as far as possible.
             if !told && self.change.is_settled() {
                 told = true;
                 if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
@@ -149,7 +149,7 @@ impl Node {
         }
     }
 
-    /// Waits until an event. Returns whether the event was a signal.
+    /// Waits until something has happened. Whether that was a signal.
     fn wait(&self, inbox: &Inbox, signals: &SignalFd) -> Result<bool, NodeError> {
         let of = |fd| PollFd::new(fd, PollFlags::POLLIN);
         let mut wait = vec![of(signals.as_fd()), of(inbox.as_fd())];
@@ -173,8 +173,7 @@ impl Node {
 
     /// Passes messages on, and does the work that is due.
     fn take_turn(&mut self, inbox: &Inbox, turn: &mut Turn) {
-        // Answers are read before ends: a router that refuses its configuration reports the reason
-        // and ends.
+        // Answers before ends: a router that refuses its configuration says why and goes.
         self.routers.hear(&self.context, &mut self.change);
         let (routers, mut around) = self.with_routers();
         routers.hear_successors(&mut around);
@@ -204,12 +203,12 @@ impl Node {
                 break;
             }
         }
-        // This comes last, because it takes long.
+        // Last, as it takes its time.
         self.refill_pools();
         turn.did("pools");
     }
 
-    /// Makes spare pools if there is nothing else to do.
+    /// Has spare pools made, when there is nothing else to do.
     fn refill_pools(&mut self) {
         let is_idle = self.change.is_settled() && self.routers.starting() == 0;
         if is_idle && self.kernel.substrate().is_some() {
@@ -232,13 +231,13 @@ impl Node {
             None => PollTimeout::NONE,
             Some(due) => {
                 let wait = due.saturating_duration_since(Instant::now());
-                // Rounded up: otherwise the loop would spin until the time is reached.
+                // Rounded up: else the loop would turn until the time has come.
                 PollTimeout::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
             }
         }
     }
 
-    /// Ends the loop; `reply` is called when everything is removed.
+    /// Ends the loop; `reply` is called when everything is gone.
     pub(crate) fn end(&mut self, reply: Farewell) {
         self.farewell = Some(reply);
     }

@@ -1,6 +1,6 @@
 //! The objects that the switch serves, and the orders about them.
 //!
-//! `correct`: makes an adopted switch serve the wanted objects.
+//! `correct`: an adopted switch serves the objects that are wanted.
 
 mod correct;
 
@@ -20,7 +20,7 @@ use crate::relays::{Relay, Relays};
 use crate::routers::Router;
 use crate::switch::{Switch, unless_gone};
 
-/// The present objects: the code here does not change them.
+/// The objects, as they are: nothing here changes them.
 #[derive(Clone, Copy)]
 pub(crate) struct Objects<'a> {
     pub(crate) substrate: Option<&'a Substrate>,
@@ -32,12 +32,12 @@ pub(crate) struct Objects<'a> {
 }
 
 impl Objects<'_> {
-    /// The attachment of a port, if it exists.
+    /// The attachment of a port, if it is there.
     fn attachment(&self, port: &str) -> Option<&PortAttachment> {
         self.ports.iter().find(|other| other.name == *port)?.attachment.as_ref()
     }
 
-    /// Connects a reopened port to the interfaces that remained without it.
+    /// Gives a port that was opened again to the interfaces that stayed without it.
     pub(crate) fn connect(
         &self,
         mut switch: Option<&mut Switch>,
@@ -56,8 +56,7 @@ impl Objects<'_> {
         connected
     }
 
-    /// Disconnects a port that is removed from the interfaces that remain. Packets of their routers
-    /// wait.
+    /// Takes a port that goes from the interfaces that stay. Packets of their routers wait.
     pub(crate) fn disconnect(
         &self,
         mut switch: Option<&mut Switch>,
@@ -67,7 +66,7 @@ impl Objects<'_> {
         let mut disconnected = Ok(());
         for (_, interface, id) in self.on_port(port) {
             if let Some(switch) = &mut switch {
-                // A switch that has just ended does not get this order.
+                // A switch that has just ended never learns of it.
                 let _ = switch.order(&Order::RemoveInterface { interface: id }, &[]);
             }
             let done = self.substrate.ok_or_else(not_up);
@@ -131,18 +130,18 @@ impl Objects<'_> {
             .collect()
     }
 
-    /// A router is new: links to it now lead to it.
+    /// A router has come: links to it lead somewhere.
     pub(crate) fn tell_peers(&self, switch: &mut Switch, name: &str) -> Result<(), NodeError> {
         for (router, id) in self.peers(name) {
-            // The interface may exist and lead to the former router.
+            // It may be there, leading to the former router.
             switch.order(&Order::RemoveInterface { interface: id }, &[])?;
             self.tell_interface(switch, router, id)?;
         }
         Ok(())
     }
 
-    /// Tells the switch that a router is removed: links to it lead nowhere, and another router may
-    /// soon have its numbers. A switch that has just ended gets this state when it starts.
+    /// Tells the switch that a router is removed: links to it lead nowhere, and its numbers may
+    /// soon be another router's. A switch that has just ended learns of it when it starts.
     pub(crate) fn tell_of_loss(&self, switch: &mut Switch, gone: &Router) {
         for (_, id) in self.peers(&gone.plan.name) {
             let _ = switch.order(&Order::RemoveInterface { interface: id }, &[]);
@@ -151,8 +150,7 @@ impl Objects<'_> {
 
     /// The interface that sends by a port of a link, and receives from the link.
     pub(crate) fn behind(&self, port: &str) -> Option<u32> {
-        let mut own = self.routers.iter().filter(|router| !router.plan.name.is_user_part());
-        own.find_map(|router| {
+        self.routers.iter().find_map(|router| {
             let mut all = router.plan.interfaces.iter().zip(&router.interfaces);
             let found = all.find(|(interface, _)| interface.to.is_port(port));
             found.map(|(_, id)| *id)
@@ -183,8 +181,7 @@ impl Objects<'_> {
         }
     }
 
-    /// The same without the ways that lead to the interface. Returns the interface, if its target
-    /// exists.
+    /// The same without the ways that lead to the interface. Returns it, if it leads somewhere.
     pub(crate) fn tell_interface_alone<'r>(
         &self,
         switch: &mut Switch,
@@ -194,7 +191,7 @@ impl Objects<'_> {
         let Some(pool) = &router.pool else { return Ok(None) };
         let mut all = router.plan.interfaces.iter().zip(&router.interfaces);
         let Some((interface, _)) = all.find(|(_, other)| **other == id) else { return Ok(None) };
-        // The other end of the link may be added later: see `tell_peers`.
+        // The other end of the link may come later: see `tell_peers`.
         let Some(to) = self.leads_to(&interface.to) else { return Ok(None) };
         if let To::Far(end) = &interface.to {
             let ends = Ends { from: id, to: id, most_frame_bytes: interface.spec.max_frame };
@@ -207,7 +204,7 @@ impl Objects<'_> {
         Ok(Some(interface))
     }
 
-    /// The target of an interface's frames, if it exists.
+    /// Where an interface's frames go, as far as it is there.
     pub(crate) fn leads_to(&self, to: &To) -> Option<Target> {
         match to {
             To::Port(name) => {
@@ -224,7 +221,7 @@ impl Objects<'_> {
         }
     }
 
-    /// Sends a relay to a switch, if the relay's other end exists.
+    /// Tells a switch of a relay, if its other end is there.
     pub(crate) fn tell_relay(&self, switch: &mut Switch, relay: &Relay) -> Result<(), NodeError> {
         match (self.relay_leads_to(relay), relay.far()) {
             (Some(to), None) => relay.tell(switch, to),
@@ -246,16 +243,15 @@ impl Objects<'_> {
         }
     }
 
-    /// The slice whose rules apply to an interface's packets.
+    /// The slice whose rules hold for an interface's packets.
     fn filtered_by(&self, router: &Router, interface: &InterfacePlan) -> Option<FilteredBy> {
         let name = &router.plan.name;
-        let documented = name.documented().split_once('/').map_or("", |(_, router)| router);
-        let (slice, number) = self.filters.of(name.slice(), documented, &interface.name)?;
+        let (slice, number) = self.filters.of(name.slice(), name.name(), &interface.name)?;
         let linux = router.number_of(&format!("{}@host", interface.name));
         Some(FilteredBy { slice, interface: number, linux })
     }
 
-    /// Sends the switch the slice whose rules apply to interfaces' packets, for a slice or for all.
+    /// Sends the slice whose rules hold for the interfaces' packets, of a slice or of all.
     pub(crate) fn tell_filtered(
         &self,
         switch: &mut Switch,
@@ -266,7 +262,7 @@ impl Objects<'_> {
         });
         let orders = routers.flat_map(|router| {
             let interfaces = router.plan.interfaces.iter().zip(&router.interfaces);
-            // An interface without a target gets this with its other settings.
+            // One without a target yet is sent with its other settings.
             let led = interfaces.filter(|(interface, _)| self.leads_to(&interface.to).is_some());
             led.map(|(interface, id)| {
                 let filtered_by = self.filtered_by(router, interface);
@@ -304,7 +300,7 @@ impl Objects<'_> {
             let router = routers.get(to.router.as_str())?;
             let interface = router.plan.interfaces.iter().find(|one| one.name == to.interface)?;
             let interface_number = router.number_of(&to.interface)?;
-            // On a port, an interface may send only with its own Ethernet address as source.
+            // On a port, an interface sends from its own Ethernet address only.
             let own_source = !to.mirror || matches!(interface.to, To::Port(_));
             Some(Way { interface: interface_number, destination: to.destination, own_source })
         };
@@ -312,7 +308,7 @@ impl Objects<'_> {
     }
 }
 
-/// Tells the switch about a pool that a router has or will have.
+/// Tells the switch of a pool that is a router's, or will be.
 pub(crate) fn tell_pool_of(
     switch: &mut Switch,
     router: &Router,

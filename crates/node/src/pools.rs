@@ -1,5 +1,4 @@
-//! Packet pools, which are made before they are needed: each map that is entered into a table waits
-//! for RCU, 8 ms.
+//! Packet pools, made ahead of need: each map entered into a table waits for RCU, 8 ms.
 
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
@@ -15,32 +14,32 @@ use crate::control::Control;
 use crate::switch::Switch;
 use crate::{Doing, NodeError};
 
-/// The maximum number of pools that are made at a time.
+/// Most pools that are made at once.
 const MOST: usize = 128;
-/// Bytes of spare pools of one geometry.
+/// Bytes of spare pools of one geometry, if they are not too many.
 const SPARE_BYTES: u64 = 8 << 20;
 const SPARE: u64 = 8;
-/// The time after which the node tries again to make spare pools, if this failed.
+/// Until spare pools are tried again that could not be made.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// Pools that no router has.
 ///
-/// A thread that runs only on an idle core makes spare pools: the kernel clears 16 MiB for each,
-/// and a router that waited for its core meanwhile would lose packets.
+/// A thread that runs only on an idle core makes spare ones: the kernel clears 16 MiB for each, and a
+/// router that waited for its core meanwhile would lose packets.
 pub(crate) struct Pools {
-    /// Spare pools: a restarted router gets one at once.
+    /// Those made ahead of need: a restarted router has one at once.
     stock: Vec<PoolHandle>,
-    /// Unused pools that the switch had not forgotten when it ended.
+    /// Unused ones that the switch had not forgotten when it ended.
     orphans: Vec<PoolHandle>,
     /// To the thread.
     orders: Sender<(Geometry, usize)>,
-    /// Whether the thread has not answered yet.
+    /// The thread has not answered yet.
     asked: bool,
-    /// When making spare pools last failed.
+    /// When it could not, the last time.
     refused: Option<Instant>,
-    /// Whether another thread makes pools that a step waits for.
+    /// Pools that a step waits for are being made by another thread.
     needed: bool,
-    /// The reason why the needed pools could not be made.
+    /// Why those could not be made.
     failed: Option<Error>,
 }
 
@@ -85,8 +84,8 @@ impl Pools {
         }
     }
 
-    /// Frees a pool. If the switch ended before it forgot the pool, the pool is in the switch's
-    /// lists: it keeps its number until the next switch has emptied these.
+    /// Frees a pool. A pool that an ended switch had not forgotten is in its lists: it keeps its
+    /// number until the next switch has emptied them.
     pub(crate) fn free(
         &mut self,
         substrate: &Substrate,
@@ -112,8 +111,8 @@ impl Pools {
         }
     }
 
-    /// Ensures that a pool of a geometry exists. If none is spare, a thread makes one, and also
-    /// those that the `ahead` later steps will need: the kernel must clear their memory.
+    /// Has a pool of a geometry be there. If there is none to spare, a thread makes one, and those
+    /// that `ahead` later steps are going to want: the kernel clears their memory.
     pub(crate) fn stock_up(
         &mut self,
         context: &Context,
@@ -141,7 +140,7 @@ impl Pools {
         Err(not_yet())
     }
 
-    /// Notes whether the pools that a step waits for have been made.
+    /// Pools that a step waits for have been made, or not.
     fn have_needed(&mut self, substrate: Option<&Substrate>, made: Result<Vec<PoolMemory>, Error>) {
         self.needed = false;
         let Some(substrate) = substrate else { return };
@@ -151,7 +150,7 @@ impl Pools {
         }
     }
 
-    /// Makes spare pools for each geometry in use. Costs little if they exist.
+    /// Has some spare pools made for each of the geometries in use. Costs little if they are there.
     pub(crate) fn refill(&mut self, in_use: impl Iterator<Item = Geometry>) {
         if self.asked || self.refused.is_some_and(|at| at.elapsed() < PAUSE) {
             return;
@@ -162,7 +161,7 @@ impl Pools {
         }
     }
 
-    /// Notes whether spare pools have been made. `in_use`: whether routers have such pools.
+    /// Spare pools have been made, or not. `in_use`: there are routers with such pools.
     fn have_spare(
         &mut self,
         substrate: Option<&Substrate>,
@@ -180,7 +179,7 @@ impl Pools {
         }
     }
 
-    /// Frees the spare pools of a geometry that no router has any longer.
+    /// Frees the spare pools of a geometry that no router has any more.
     pub(crate) fn drop_spare(
         &mut self,
         substrate: &Substrate,
@@ -193,7 +192,7 @@ impl Pools {
         Ok(())
     }
 
-    /// Drops all pools: the tables end with the node.
+    /// Lets all go: the tables go with the node.
     pub(crate) fn clear(&mut self) {
         self.stock.clear();
         self.orphans.clear();
@@ -243,7 +242,7 @@ mod tests {
         assert_eq!(of(&[LARGE], &[LARGE]), None);
         assert_eq!(of(&[MIDDLE; 3], &[MIDDLE]), None);
         assert_eq!(of(&[MIDDLE; 2], &[MIDDLE]), Some((MIDDLE, 2)));
-        // Pools of another geometry cannot be used.
+        // Pools of another geometry are of no use.
         assert_eq!(of(&[SMALL, LARGE], &[LARGE, MIDDLE]), Some((MIDDLE, 4)));
         let others = Geometry { interfaces: 3, ..LARGE };
         assert_eq!(of(&[LARGE], &[others]), Some((others, 1)));

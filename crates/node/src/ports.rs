@@ -1,4 +1,4 @@
-//! The devices of a node: opened, prepared, attached, and returned.
+//! The devices of a node: opened, made fit, attached, and given back.
 //!
 //! | file      | concern                                                    |
 //! |-----------|------------------------------------------------------------|
@@ -38,12 +38,12 @@ use crate::context::Context;
 use crate::control::Control;
 use crate::{NodeError, leftovers};
 
-/// Described at the top of this file. Other parts can read ports, but not change them.
+/// See the file. Other parts read ports, and cannot change them.
 pub(crate) struct Ports {
     all: Vec<Port>,
-    /// A thread opens a device: preparing it takes the kernel milliseconds.
+    /// A device is opened by a thread: making it fit takes the kernel milliseconds.
     opening: Work<Port>,
-    /// When all devices were last checked.
+    /// When all devices were looked at.
     watched: Instant,
     looking: LookThread,
     /// The number of looks so far, and of those that have ended.
@@ -88,12 +88,12 @@ impl Ports {
         self.all.iter_mut().map(Port::noted).collect()
     }
 
-    /// Waits until no thread opens a port any longer.
+    /// Waits until no thread opens one any more.
     pub(crate) fn wait(&mut self) {
         self.opening.wait();
     }
 
-    /// Forgets the ports.
+    /// Forgets them.
     pub(crate) fn clear(&mut self) {
         self.all.clear();
     }

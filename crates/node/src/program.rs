@@ -1,4 +1,4 @@
-//! Programs of this machine: finds them, and checks users' own data planes before their start.
+//! Programs of this machine: where they are, and checks of users' own data planes before their start.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use europa_api::{Problem, Router};
 use europa_slowpath::environment::PATH;
 
-/// Whether the path is an executable file.
+/// Whether there is an executable file.
 pub(crate) fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
@@ -20,10 +20,7 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
 /// Reports a program that this machine does not have, or that cannot be executed.
 pub(crate) fn check(router: &Router, problems: &mut Vec<Problem>) {
     let fast_path = &router.fast_path;
-    let user = fast_path.xdp.as_ref().and_then(|xdp| xdp.user.as_ref());
-    let user = user.and_then(|user| user.program.first());
-    let command = fast_path.program.first().or(fast_path.elements.as_ref()).or(user);
-    let Some(command) = command else { return };
+    let Some(command) = fast_path.program.first().or(fast_path.elements.as_ref()) else { return };
     let problem = match fs::metadata(&*command.value) {
         Err(error) => {
             let text = error.to_string();

@@ -22,14 +22,14 @@ use crate::routers::Router;
 use crate::switch::Switch;
 use crate::{Doing, NodeError};
 
-/// Rates are kept over this time: the switch catches up on at most this much. It is late if another
+/// Rates hold over this time: the switch catches up on at most this much. It is late when another
 /// process has its core for a turn of the scheduler, which is 3 ms.
 const BURST_US: u64 = 4000;
-/// RED's weight of a packet in the average length: 0.002, as recommended by Floyd and Jacobson.
+/// RED's weight of a packet in the mean length: 0.002, by Floyd and Jacobson.
 const RED_SHIFT: u8 = 9;
 const RED_MIN_BYTES: u64 = 30_000;
 const RED_PROBABILITY: f64 = 0.1;
-/// The bits of a typical packet, and the assumed rate of a port without a rate.
+/// A typical packet, in bits, and the rate of a port without one.
 const TYPICAL_BITS: u64 = 8000;
 const TYPICAL_RATE: u64 = 1_000_000_000;
 
@@ -88,11 +88,11 @@ fn settings(queue: &Queue, port_bits: Option<u64>) -> QueueSettings {
     }
 }
 
-/// All queues of an interface, which always include its own.
+/// All queues of an interface, always with its own.
 fn of_interface(id: u32, queues: &Queues, port_bits: Option<u64>) -> Vec<QueueOf> {
     let own = queues.0.iter().find(|(number, _)| number.0 == 0).map(|(_, queue)| queue.value);
     let own = own.unwrap_or_default();
-    // Packets for another queue must not wait behind packets without a queue.
+    // Packets for another queue must not wait behind packets for none.
     let holds = !own.drops() && queues.0.iter().all(|(number, _)| number.0 == 0);
     let mut own = settings(&own, port_bits);
     if holds {
@@ -109,7 +109,7 @@ fn of_interface(id: u32, queues: &Queues, port_bits: Option<u64>) -> Vec<QueueOf
     std::iter::once(own).chain(numbered).collect()
 }
 
-/// A router's guarantee is the sum of its queues' guarantees, and part of its slice's guarantee.
+/// A router's guarantee is the sum of its queues' guarantees: it takes them from its slice.
 fn of_router(name: &str, queues: Vec<QueueOf>) -> RouterQueues {
     let guarantees = queues.iter().filter_map(|queue| queue.settings.share.guarantee);
     let bits: u64 = guarantees.map(|rate| rate.bits).sum();
@@ -164,9 +164,9 @@ fn of_port(port: &Port, documents: &Documents, routers: &[Router]) -> Option<Por
 struct Managed {
     port: u32,
     name: String,
-    /// The last order to the switch; `None` if the switch knows no queues.
+    /// The last order to the switch. None if it knows nothing.
     told: Option<Arc<PortQueues>>,
-    /// The memory with its counters.
+    /// Where it counts.
     places: Arc<Vec<u32>>,
     memory: OwnedFd,
     statistics: Mapping,
@@ -176,7 +176,7 @@ struct Managed {
 #[derive(Default)]
 pub(crate) struct PortsQueues {
     all: Vec<Managed>,
-    /// The sources of the settings that the switch has.
+    /// The sources of what the switch has been told.
     seen: Option<Seen>,
 }
 
@@ -199,7 +199,7 @@ impl Seen {
         }
     }
 
-    /// Whether the sources are the same. Costs little, however many queues there are.
+    /// Whether they are the same. Costs little, however many queues there are.
     fn is(&self, documents: &Arc<Documents>, ports: &[Port], routers: &[Router]) -> bool {
         let same = |((plan, interfaces), router): (&(Arc<RouterPlan>, Vec<u32>), &Router)| {
             Arc::ptr_eq(plan, &router.wanted) && *interfaces == router.interfaces
@@ -212,7 +212,7 @@ impl Seen {
 }
 
 impl PortsQueues {
-    /// Notes that the switch has no queues, or that their numbers are unknown.
+    /// The switch has no queues, or their numbers are unknown.
     pub(crate) fn forget(&mut self) {
         self.all.iter_mut().for_each(|managed| managed.told = None);
         self.seen = None;
@@ -288,8 +288,7 @@ impl PortsQueues {
         if managed.told.as_deref() == wanted.as_ref() {
             return Ok(());
         }
-        // The order is sent once, whatever the answer: if it is refused now, it would be refused
-        // later.
+        // Sent once, for any answer: a refusal now is a refusal later.
         managed.told = wanted.clone().map(Arc::new);
         let order = Order::Queues { port: port.id, queues: wanted };
         match switch.order(&order, &[managed.memory.as_fd()])? {

@@ -1,8 +1,8 @@
-//! Packets that hosts send over links with a rate, delay or losses, or to other machines.
+//! Packets that hosts send over lines with a rate, delay or losses, or to other machines.
 //!
-//! A router's packets pass through the switch, which delays and loses them. A host's packets go
-//! directly from its line into the router's pool. If the link has effects on them, they go into a
-//! pool of the switch's own instead, and from there over the link.
+//! A router's packets pass the switch, which delays and loses them. A host's packets go straight
+//! from its line into the router's pool. Where the link has an effect on them, they go into a pool
+//! of the switch's own instead, and from there over the link.
 //!
 //! | file     | concern                                                  |
 //! |----------|----------------------------------------------------------|
@@ -22,7 +22,7 @@ use std::ops::Deref;
 
 pub(crate) use self::relay::Relay;
 
-/// Described at the top of this file. Other parts can read relays, but not change them.
+/// See the file. Other parts read relays, and cannot change them.
 #[derive(Default)]
 pub(crate) struct Relays {
     all: Vec<Relay>,
@@ -37,7 +37,7 @@ impl Deref for Relays {
 }
 
 impl Relays {
-    /// Forgets the relays.
+    /// Forgets them.
     pub(crate) fn clear(&mut self) {
         self.all.clear();
     }

@@ -1,14 +1,14 @@
-//! The requests that a node's loop answers: all operations that an interface to users needs.
+//! The requests that a node's loop answers: all operations of an interface to users.
 //!
-//! Each request is a message to the loop; the caller awaits the answer. If the node ends, all
-//! requests fail with status 503.
+//! Each is a message to the loop, whose answer the caller awaits. All fail with status 503 if the
+//! node ends.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use europa_api::User;
 use europa_api::rest::{FilterChanged, FilterList, NodeInfo, Object, ProblemDetails, Said, Status};
 use europa_api::stats::NodeStats;
-use europa_api::{MachinePortList, MachinePortRequest, MachinePortState, PortProtocol, User};
 use europa_control::{Accepted, Outcome, Submission};
 use europa_router::orders::Order;
 use europa_signaller::orders::Shown;
@@ -17,14 +17,13 @@ use crate::control::Control;
 use crate::filters::OwnChanges;
 use crate::hosts;
 use crate::instance::Instance;
-use crate::machine_ports::MachinePorts;
 use crate::node::Node;
 use crate::store::{Stored, StoredToken};
 
 /// Number of objects that the loop describes in one turn.
 const AT_ONCE: usize = 32;
 
-/// Sends requests to a node's loop; clones use the same loop.
+/// Sends requests to a node's loop; clones go to the same one.
 #[derive(Clone)]
 pub struct Requests(Control);
 
@@ -41,6 +40,14 @@ impl Requests {
         self.0.ask(|node| node.info()).await
     }
 
+    /// Moves the deadline of fenced interfaces, in nanoseconds of `CLOCK_BOOTTIME`; 0 ends it.
+    ///
+    /// # Errors
+    /// The maps of the data path cannot be made, or the node ends.
+    pub async fn renew(&self, deadline_ns: u64) -> Result<(), ProblemDetails> {
+        self.0.ask(move |node| node.renew(deadline_ns)).await?
+    }
+
     /// The accepted state.
     ///
     /// # Errors
@@ -49,7 +56,7 @@ impl Requests {
         self.0.ask(|node| node.change.accepted().clone()).await
     }
 
-    /// Carries out a change. Answers when the change is done, refused or undone.
+    /// Carries a change out. Answers when it is done, refused or undone.
     ///
     /// # Errors
     /// The node ends.
@@ -57,7 +64,7 @@ impl Requests {
         self.0.ask_later(|node, reply| node.submit(submission, reply)).await
     }
 
-    /// Compares hosts with their documents; the next change repairs differences.
+    /// Compares hosts with their documents; the next change repairs what differs.
     ///
     /// # Errors
     /// The node ends.
@@ -108,7 +115,7 @@ impl Requests {
         beside(move || all.told(&switch)).await
     }
 
-    /// A user, with the generation of the user's document.
+    /// A user, with the generation of its document.
     ///
     /// # Errors
     /// The node ends.
@@ -132,13 +139,13 @@ impl Requests {
     /// The rules of a slice, with their counters.
     ///
     /// # Errors
-    /// The slice does not exist, the switch does not answer, or the node ends.
+    /// There is no such slice, the switch does not answer, or the node ends.
     pub async fn filters(&self, slice: &str) -> Result<FilterList, ProblemDetails> {
         let slice = slice.to_owned();
         self.0.ask_later(move |node, reply| node.filters.list(slice, reply)).await?
     }
 
-    /// Changes the rules with numbers of a slice. Answers when they are stored.
+    /// Changes the rules with numbers of a slice. Answers when they are written down.
     ///
     /// # Errors
     /// A rule is refused, or the node ends.
@@ -149,65 +156,10 @@ impl Requests {
         self.0.ask_later(|node, reply| node.filters.change_own(changes, reply)).await?
     }
 
-    /// The ports of the machine that a slice reserves.
-    ///
-    /// # Errors
-    /// The node ends.
-    pub async fn machine_ports(&self, slice: &str) -> Result<MachinePortList, ProblemDetails> {
-        let slice = slice.to_owned();
-        let uplinks = self.0.ask(|node| node.slow_paths.uplinks().clone()).await?;
-        beside(move || uplinks.ports().list(&slice)).await
-    }
-
-    /// Leads a port of the machine to a slow path of the slice. Answers when the rules are made.
-    ///
-    /// # Errors
-    /// The slice has no such reservation, the router no uplink, the rules cannot be made, or the
-    /// node ends.
-    pub async fn map_machine_port(
-        &self,
-        slice: &str,
-        request: MachinePortRequest,
-    ) -> Result<MachinePortState, ProblemDetails> {
-        let slice = slice.to_owned();
-        self.change_ports(move |ports| ports.map(&slice, &request)).await
-    }
-
-    /// Ends what [`Requests::map_machine_port`] has begun.
-    ///
-    /// # Errors
-    /// No request has this port, the rules cannot be made, or the node ends.
-    pub async fn unmap_machine_port(
-        &self,
-        slice: &str,
-        protocol: PortProtocol,
-        port: u16,
-    ) -> Result<(), ProblemDetails> {
-        let slice = slice.to_owned();
-        self.change_ports(move |ports| ports.unmap(&slice, protocol, port)).await
-    }
-
-    /// Changes where ports of the machine lead, and then the rules.
-    async fn change_ports<T: Send + 'static>(
-        &self,
-        change: impl FnOnce(&MachinePorts) -> Result<T, ProblemDetails> + Send + 'static,
-    ) -> Result<T, ProblemDetails> {
-        let of =
-            |node: &mut Node| (node.slow_paths.uplinks().clone(), node.context.instance.clone());
-        let (uplinks, instance) = self.0.ask(of).await?;
-        let work = move || {
-            let done = change(uplinks.ports())?;
-            let made = uplinks.lead_ports(&instance);
-            made.map_err(|error| ProblemDetails::failed(error.to_string()))?;
-            Ok(done)
-        };
-        beside(work).await?
-    }
-
     /// Replaces a router's process, SLICE/ROUTER. Answers when the new one forwards.
     ///
     /// # Errors
-    /// The router does not exist or does not start, or the node ends.
+    /// There is no such router, it does not start, or the node ends.
     pub async fn restart(&self, router: &str) -> Result<(), ProblemDetails> {
         let router = router.to_owned();
         let restart = move |node: &mut Node, reply| {
@@ -220,7 +172,7 @@ impl Requests {
     /// Succeeds if the router SLICE/ROUTER exists.
     ///
     /// # Errors
-    /// The router does not exist, or the node ends.
+    /// There is none, or the node ends.
     pub async fn known_router(&self, router: &str) -> Result<(), ProblemDetails> {
         let router = router.to_owned();
         self.0.ask(move |node| node.routers.known(&router)).await?
@@ -229,7 +181,7 @@ impl Requests {
     /// Sends a router's process an order and awaits its answer.
     ///
     /// # Errors
-    /// The node ends. The inner error: the router does not run, or refuses with this text.
+    /// The node ends. The inner error: the router refuses, in its own words, or does not run.
     pub async fn ask_router(
         &self,
         router: &str,
@@ -263,7 +215,7 @@ impl Requests {
     /// SLICE/ROUTER.PROGRAM.
     ///
     /// # Errors
-    /// It is neither of them, or the node ends.
+    /// It is neither, or the node ends.
     pub async fn known_log(&self, of: &str) -> Result<(), ProblemDetails> {
         let of = of.to_owned();
         self.0.ask(move |node| node.known_log(&of)).await?
@@ -286,10 +238,10 @@ impl Requests {
         self.0.ask_later(move |node, reply| node.signallers.show(&slice, reply)).await
     }
 
-    /// Ends everything. Answers when this is done.
+    /// Ends everything. Answers when it is done.
     ///
     /// # Errors
-    /// The objects that could not be removed, or the node is already ending.
+    /// The objects that could not be removed, or the node ends already.
     pub async fn end(&self) -> Result<Said, ProblemDetails> {
         self.0.ask_later(|node, reply| node.end(reply)).await?
     }
@@ -307,7 +259,7 @@ fn object(stored: &Stored, status: Status) -> Object {
     }
 }
 
-/// Runs long work in a separate thread.
+/// Does long work in a separate thread.
 async fn beside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ProblemDetails> {

@@ -16,7 +16,7 @@
 //! | `remove`    | a router that goes                                           |
 //! | `show`      | states and counters                                          |
 //!
-//! Other parts can read routers, but not change them: they get shared references only.
+//! Other parts read routers, and cannot change them: they get shared references only.
 
 mod adopt;
 mod around;
@@ -74,20 +74,20 @@ impl Routers {
         router.process.as_mut()
     }
 
-    /// Descriptors of all processes: readable when a process has sent a message, or has ended.
+    /// Descriptors of all processes: readable when one says something, and when one ends.
     pub(crate) fn fds(&self) -> impl Iterator<Item = (Option<BorrowedFd<'_>>, BorrowedFd<'_>)> {
         let processes = self.all.iter().flat_map(Router::processes);
         processes.map(|process| (process.body.fd(), process.as_fd()))
     }
 
-    /// Notes which processes may have sent a message, in the order of [`Self::fds`]. Reading from a
-    /// thousand routers without messages would cost a system call each.
+    /// Which of the processes may have said something, in the order of [`Self::fds`]. Asking a
+    /// thousand routers without an answer would cost a system call each.
     pub(crate) fn note_said(&self, said: impl Iterator<Item = bool>) {
         let processes = self.all.iter().flat_map(Router::processes);
         processes.zip(said).for_each(|(process, said)| process.says.set(said));
     }
 
-    /// The time of the next start, or of the next answer that is too late.
+    /// The time of the next start, or at which an answer is too late.
     pub(crate) fn due(&self) -> Option<Instant> {
         let starts = self.all.iter().filter(|router| !router.wants_pool);
         let starts = starts.filter_map(|router| router.due);
@@ -106,7 +106,7 @@ impl Routers {
         free_number(self.all.iter().map(|router| router.number))
     }
 
-    /// Drops all routers. Returns their processes; the caller must wait for their ends.
+    /// Lets them go. Returns their processes, which are still to be waited for.
     pub(crate) fn take_down(&mut self) -> Vec<Child> {
         let processes = self.all.drain(..).flat_map(|router| {
             let successor = router.successor.map(|successor| successor.process);
@@ -115,16 +115,15 @@ impl Routers {
         processes.filter_map(|process| process.body.into_child()).collect()
     }
 
-    /// Forgets the routers.
+    /// Forgets them.
     pub(crate) fn clear(&mut self) {
         self.all.clear();
     }
 }
 
-/// The interface on a port of a link, and its number.
+/// The interface that has a port of a link, and its number.
 fn interface_on<'a>(routers: &'a mut [Router], port: &str) -> Option<(&'a mut InterfacePlan, u32)> {
-    let mut own = routers.iter_mut().filter(|router| !router.plan.name.is_user_part());
-    own.find_map(|router| {
+    routers.iter_mut().find_map(|router| {
         let mut all = router.plan.interfaces.iter_mut().zip(&router.interfaces);
         let found = all.find(|(planned, _)| planned.to.is_port(port));
         found.map(|(planned, id)| (planned, *id))

@@ -5,8 +5,8 @@
 //! | `plan`    | the plan of each                                   |
 //! | `process` | one of them: start, adoption, orders, messages     |
 //!
-//! In each round of the loop, the node compares each signaller's plan with the documents, as it
-//! does for queues and meters.
+//! In each round of the loop, the node compares each signaller's plan with the documents, as for
+//! queues and meters.
 
 mod plan;
 mod process;
@@ -36,7 +36,7 @@ use crate::routers::{Router, Routers};
 
 /// The prefix of the names of records.
 pub(crate) const KIND: &str = "signaller.";
-/// The maximum number of messages that are read from one signaller in a round.
+/// Most messages that are read from one signaller in a round.
 const MOST_MESSAGES: usize = 64;
 
 /// The facts about a signaller that the next node needs.
@@ -100,7 +100,7 @@ impl Signallers {
         self.slices.values().filter_map(|slice| Some(slice.process.as_ref()?.pid()))
     }
 
-    /// The names of the signallers' control groups.
+    /// Names of control groups that are theirs.
     pub(crate) fn groups(&self) -> impl Iterator<Item = String> {
         self.slices.keys().map(|slice| group(slice))
     }
@@ -115,7 +115,7 @@ impl Signallers {
         self.slices.values().filter_map(|slice| slice.due).min()
     }
 
-    /// Adapts signallers to the documents. Costs little without a change.
+    /// Changes signallers to the documents. Costs little without a change.
     pub(crate) fn follow(
         &mut self,
         kept: &Kept,
@@ -167,7 +167,7 @@ impl Signallers {
         }
     }
 
-    /// Makes new plans if documents or routers have changed.
+    /// Plans again if documents or routers have changed.
     fn plan(&mut self, documents: &Arc<Documents>, routers: &[Router]) {
         let plans_of = || routers.iter().map(|router| &router.wanted).filter(|plan| signals(plan));
         if let Some((seen, plans)) = &self.seen
@@ -257,7 +257,7 @@ impl Signallers {
         }
     }
 
-    /// Ends all signallers. Returns their processes; the caller must wait for their ends.
+    /// Ends them all; their processes are still to be waited for.
     pub(crate) fn take_down(&mut self) -> Vec<Child> {
         self.wanted.clear();
         self.seen = None;
@@ -276,7 +276,7 @@ impl Slice {
         Self { process, backoff: Backoff::new(), due: None, restarts: 0 }
     }
 
-    /// Notes that the signaller's process has ended, and when to start another one.
+    /// Notes that its process has ended, and when to start another one.
     fn bury(&mut self, name: &str, kept: &Kept, events: &Events, now: Instant) {
         let Some(process) = &mut self.process else { return };
         let Some(exit) = process.ended() else { return };

@@ -1,8 +1,8 @@
-//! The slices' reserved CPU and memory: admission, and enforcement by control groups.
+//! The slices' reserved CPU and memory: admitted, and kept by control groups.
 //!
-//! Each router of a slice has a group, `slice_SLICE/ROUTER`. The slice's CPU share is a quota of
-//! the group above these groups, and a weight that gives it precedence until the quota is used up.
-//! So the slice gets exactly its share.
+//! A slice's routers are in a group each, `slice_SLICE/ROUTER`. The slice's CPU share is a quota of
+//! the group above them, and a weight that gives it precedence until that is used up. So it gets
+//! exactly its share.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -31,8 +31,7 @@ fn group(slice: &str) -> String {
 
 /// The name of the group of a router.
 pub(crate) fn router_group(router: &RouterId) -> String {
-    // Names have no `_` either, so that of a user part is no other router's.
-    format!("{}/{}", group(router.slice()), router.name().replace('@', "_"))
+    format!("{}/{}", group(router.slice()), router.name())
 }
 
 /// The reservation of a slice.
@@ -97,8 +96,8 @@ impl SliceGroups {
             let made = cgroups.group(instance, &group(&slice.name));
             match made.and_then(|made| made.set(&wanted.limits())) {
                 Ok(()) => drop(self.made.insert(slice.name.to_string(), wanted)),
-                // The next change tries again, as the kernel refuses a limit below the present use.
-                // The error is reported once.
+                // Tried again with the next change, as the kernel refuses a limit below the present
+                // use; reported once.
                 Err(error) => {
                     let tried = self.tried.insert(slice.name.to_string(), wanted);
                     failed.extend((tried.as_ref() != Some(&wanted)).then_some(error));
@@ -134,8 +133,8 @@ impl SliceGroups {
     }
 }
 
-/// The thousandths of a core that can be reserved: all cores except one, which is for the switch,
-/// or half of a single core.
+/// Thousandths of a core that can be reserved: all but one core, which is the switch's, or half
+/// of the only one.
 fn reservable(cores: usize) -> u32 {
     match u32::try_from(cores).unwrap_or(u32::MAX) {
         0 | 1 => 500,
@@ -150,10 +149,10 @@ fn machine_bytes() -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// Checks whether the slices' reserved CPU and memory fit.
+/// Whether the slices' reserved CPU and memory fit.
 ///
 /// # Errors
-/// The excess, or the resource that is missing, with the document that causes it.
+/// The excess or the unavailable, and its document.
 pub(crate) fn check(
     documents: &Documents,
     cgroups: &Cgroups,
@@ -216,7 +215,6 @@ mod tests {
     #[test]
     fn groups_and_limits() {
         assert_eq!(router_group(&RouterId::new("red/r1")), "slice_red/r1");
-        assert_eq!(router_group(&RouterId::new("red/r1").user_part()), "slice_red/r1_user");
         let quarter = Reserved { cpu: Some(Cores::new(250)), memory: None };
         let limits = quarter.limits();
         let quota = Some(CpuQuota { quota: Some(Duration::from_micros(1250)), period: PERIOD });

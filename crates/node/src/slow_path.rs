@@ -1,7 +1,7 @@
-//! Routers' own Linux: makes slow paths, follows their state, and keeps their programs running.
+//! Routers' own Linux: made, followed, and its programs kept running.
 //!
-//! `europa-plan` plans the hidden ports and interfaces that a slow path needs; this module makes
-//! their devices.
+//! The hidden ports and interfaces that a slow path needs are planned in `europa-plan`; here their
+//! devices are made.
 
 mod adopt;
 mod base;
@@ -58,12 +58,12 @@ pub(crate) struct SlowPaths {
     all: HashMap<String, SlowPath>,
     /// Threads that remove undesired slow paths, by router.
     reapers: HashMap<String, JoinHandle<()>>,
-    /// Sockets by which programs of slow paths change rules of their slices.
+    /// Doors by which their programs change rules of their slices.
     doors: Doors,
     uplinks: Uplinks,
     /// Follows link states.
     carrier: Option<(Arc<AtomicBool>, JoinHandle<()>)>,
-    /// Work that makes missing slow paths.
+    /// Missing ones are made.
     making: Work<Made>,
 }
 
@@ -75,23 +75,23 @@ struct SlowPath {
     progress: Arc<Progress>,
     watches: Vec<carrier::Watch>,
     daemons: Vec<Daemon>,
-    /// Programs that another node has started, by name; `None` for programs that must not be
+    /// Programs that another node has started, by name: `None` for those that are not to be
     /// restarted.
     adopted: HashMap<String, Option<Child>>,
-    /// Process 1 of the slow path's pid namespace, if another node has started it.
+    /// Process 1 of its pid namespace, if another node has started it.
     first: Option<Child>,
-    /// The thread that removes a former slow path of this name.
+    /// The thread that removes an earlier one of this name.
     after: Option<JoinHandle<()>>,
     /// By program.
     keepers: HashMap<String, KeptBy>,
-    /// Set when the slow path's programs have been started.
+    /// Set once its programs have been started.
     base: Option<Arc<Base>>,
     board: Arc<Board>,
     /// The pending actions of a change on running programs, by program.
     pending: BTreeMap<String, Action>,
     /// Former documents of a change that is not complete: any of their objects may still exist.
     before: Vec<europa_api::Router>,
-    /// The number of threads that make programs read their files again.
+    /// Threads in which its programs read their files again.
     reloading: usize,
     /// Programs whose last reload failed.
     failed: BTreeSet<String>,
@@ -105,14 +105,14 @@ struct KeptBy {
     thread: JoinHandle<()>,
 }
 
-/// A record of a slow path: the document from which it was made.
+/// A record of a slow path: the document that it was made from.
 #[derive(Serialize, Deserialize)]
 struct Record {
     router: String,
     text: String,
 }
 
-/// The parts of a router's document that determine its slow path, as text.
+/// The parts of a router's document that make its slow path, as text.
 fn text(router: &europa_api::Router) -> String {
     let fast = &router.fast_path;
     let all = (&router.slow_path, &router.interfaces, &fast.routes, &fast.neighbours);
@@ -124,21 +124,15 @@ fn record_name(router: &str) -> String {
 }
 
 impl SlowPaths {
-    /// From now on, programs can change rules of their slices.
+    /// From now on programs can change rules of their slices.
     pub(crate) fn open_doors(&mut self, doors: Doors) {
         self.doors = doors;
     }
 
-    /// The documents of routers from which slow paths were made, with those uplinks that are
-    /// complete.
+    /// Documents of routers that they were made from, with the uplinks that are whole.
     pub(crate) fn documents(&self) -> impl Iterator<Item = (RouterId, europa_api::Router)> {
         let made = |one: &SlowPath| self.uplinks.as_made(&one.router);
         self.all.values().map(move |one| (RouterId::of(&one.router), made(one)))
-    }
-
-    /// Has ports of the machine begin as the record says.
-    pub(crate) fn open_ports(&self, context: &Context) {
-        self.uplinks.ports().open(&context.instance, context.lifetime);
     }
 
     /// Their uplinks.
@@ -152,7 +146,7 @@ impl SlowPaths {
         idle.map(|one| RouterId::of(&one.router))
     }
 
-    /// Makes the slow paths that the documents of a change need, without their programs. `ports`
+    /// Makes the slow paths that the documents of a change want, except for their programs. `ports`
     /// are all ports, including those that hosts make.
     pub(crate) fn have(
         &mut self,
@@ -173,12 +167,12 @@ impl SlowPaths {
         Ok(self.keep(instance, kept, &documents, made)?)
     }
 
-    /// Waits until no thread makes a slow path any longer.
+    /// Waits until no thread makes one any more.
     pub(crate) fn wait(&mut self) {
         self.making.wait();
     }
 
-    /// Removes the unwanted slow paths, and changes those that remain.
+    /// Removes the unwanted ones, and changes those that stay.
     fn trim(
         &mut self,
         instance: &Instance,
@@ -208,8 +202,8 @@ impl SlowPaths {
         Ok(())
     }
 
-    /// The slow paths that documents require and that do not exist. `ports` are all ports,
-    /// including those that hosts make.
+    /// Those that documents want and that are not there. `ports` are all, with those that hosts
+    /// make.
     fn missing(
         &self,
         instance: &Instance,
@@ -228,7 +222,7 @@ impl SlowPaths {
         })
     }
 
-    /// Adds the slow paths that were made, up to the first failure.
+    /// Takes those that were made, up to the first that could not be.
     fn keep(
         &mut self,
         instance: &Instance,
@@ -239,7 +233,7 @@ impl SlowPaths {
         for mut one in made.all {
             let full = one.spec.router.clone();
             one.after = self.reapers.remove(&full);
-            // From now on, the next node adopts the slow path.
+            // From here on the next node adopts it.
             one.note(kept)?;
             self.all.insert(full, one);
         }
@@ -247,7 +241,7 @@ impl SlowPaths {
         let ports: Vec<_> = made.ports.iter().collect();
         for (router, plan) in documents.routers.iter().zip(made.plans) {
             if let Some(one) = self.all.get_mut(&router.full_name()) {
-                // The neighbours of the slow path may have other namespaces now.
+                // Its neighbours may have other namespaces now.
                 one.watches = watches(instance, documents, &ports, router, &plan?)?;
             }
         }
@@ -259,18 +253,13 @@ impl SlowPaths {
         self.all.get(router)?.base.clone()
     }
 
-    /// The namespace and interfaces of a router's slow path.
-    pub(crate) fn spec(&self, router: &str) -> Option<&Spec> {
-        self.all.get(router).map(|one| &one.spec)
-    }
-
     /// Routers with an existing slow path.
     pub(crate) fn routers(&self) -> impl Iterator<Item = &str> {
         self.all.keys().map(|name| &**name)
     }
 }
 
-/// The programs of this machine that reload programs of slow paths.
+/// The programs of this machine that reload those of slow paths.
 pub(crate) fn tools() -> Tools {
     Tools { frr_reload: has(FRR_RELOAD), birdc: has(BIRDC) }
 }
@@ -284,8 +273,8 @@ fn has(program: &str) -> bool {
 }
 
 impl SlowPath {
-    /// Records the document from which the slow path was made: the next node adopts the slow path
-    /// if that document is still desired. During a change, the next node must make it again.
+    /// Writes down the document that it was made from: the next node adopts it if that is still
+    /// desired. During a change, the next node must make it again.
     fn note(&self, kept: &Kept) -> Result<(), NodeError> {
         let is_done = !self.is_unfinished() && self.reloading == 0;
         self.note_as(kept, if is_done { text(&self.router) } else { String::new() })

@@ -79,7 +79,7 @@ use crate::control::Control;
 use crate::events::Events;
 use crate::{Doing, Instance, Lifetime, NodeError};
 
-/// The interval at which sessions are compared with the documents, and the sshd is checked.
+/// How often sessions are compared with the documents, and the sshd is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// The files of a node's logins; no process runs yet.
@@ -162,7 +162,7 @@ impl Ssh {
 /// Removes the files of an instance's logins. No process runs there.
 pub(crate) fn remove(instance: &Instance) {
     let folder = instance.ssh();
-    // A file that is mounted there would prevent the removal of the folder.
+    // A file that is mounted there prevents removal of the folder.
     let _ = umount2(&daemon::program(instance), MntFlags::MNT_DETACH);
     match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => {

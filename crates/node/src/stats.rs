@@ -1,4 +1,4 @@
-//! Counters in the form of the REST interface.
+//! Counters, as the REST interface shows them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use nix::time::{ClockId, clock_gettime};
 use crate::ports::Look;
 use crate::queues::Counters;
 
-/// The counters that have been gathered so far.
+/// Counters that have been gathered so far.
 #[derive(Default)]
 pub(crate) struct Gathered {
-    /// The counters of the node and its hosts.
+    /// Those of the node and its hosts.
     pub(crate) stats: NodeStats,
-    /// The counters of queues, which must still be read.
+    /// Those of queues, still to be read.
     pub(crate) queues: Counters,
     pub(crate) switch: OfSwitch,
     /// Routers whose counters are still missing.
     pub(crate) routers: Vec<RouterId>,
-    /// The same for ports.
+    /// The same of ports.
     pub(crate) ports: Vec<String>,
     /// Routers and their ends of links.
     pub(crate) of_routers: Vec<(RouterStats, Vec<End>)>,
@@ -130,20 +130,20 @@ pub(crate) fn now_ns() -> u64 {
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The CPU time that a group has used, if the machine accounts it.
+/// CPU time that a group has used, where the machine accounts it.
 pub(crate) fn cpu_ns(group: Option<&Group>) -> Option<u64> {
     u64::try_from(group?.cpu_time().ok()??.as_nanos()).ok()
 }
 
-/// The memory that a group uses, if the machine accounts it.
+/// Memory that a group uses, where the machine accounts it.
 pub(crate) fn memory_bytes(group: Option<&Group>) -> Option<u64> {
     group?.memory_bytes().ok()?
 }
 
 /// Causes of drops before a router has a packet.
-const RECEIVING: usize = 9;
+const RECEIVING: usize = 8;
 
-/// The counters of an interface; causes of drops that never happened are omitted.
+/// The counters of an interface; causes of drops that never happened are left out.
 pub(crate) fn interface(
     planned: &InterfacePlan,
     c: &europa_substrate::layout::Counters,
@@ -156,8 +156,7 @@ pub(crate) fn interface(
         ("dropped by the XDP program", c.rx_drop_program),
         ("XDP program aborted", c.rx_drop_aborted),
         ("redirected to no device", c.rx_drop_target),
-        ("passed, but there is no slow path", c.rx_drop_passed),
-        ("XDP program over its CPU share", c.rx_drop_time),
+        ("fenced: no lease, in", c.rx_drop_fenced),
         ("foreign source MAC address", c.tx_drop_source),
         ("source address not bound", c.tx_drop_address),
         ("VLAN tag not allowed", c.tx_drop_vlan),
@@ -167,6 +166,7 @@ pub(crate) fn interface(
         ("refused by the device", c.tx_drop_device),
         ("link full", c.tx_drop_link),
         ("dropped by a filter", c.tx_drop_filter),
+        ("fenced: no lease, out", c.tx_drop_fenced),
         ("too many kernel routers in a row", c.tx_drop_hops),
         ("too long for a kernel router's link", c.tx_drop_live),
         ("held by a switch that has ended", c.tx_drop_switch),

@@ -1,5 +1,4 @@
-//! Desired state on this machine's disk. A separate thread writes it, so the loop never waits for
-//! the disk.
+//! Desired state on this host's disk, written by a separate thread: the loop never waits for it.
 
 mod redb;
 
@@ -18,7 +17,7 @@ type Writing = Box<dyn FnOnce(&mut dyn Store) + Send>;
 pub(crate) struct StoreThread(Sender<Writing>);
 
 impl StoreThread {
-    /// Begins to write to this store.
+    /// Writes to this store from now on.
     pub(crate) fn start(mut store: Box<dyn Store>) -> Result<Self, NodeError> {
         let (orders, heard) = channel::<Writing>();
         let work = move || heard.into_iter().for_each(|writing| writing(&mut *store));
@@ -39,7 +38,7 @@ impl StoreThread {
             let written = write(store);
             control.tell(move |node| then(node, written));
         });
-        // The thread ends only when its sender is dropped.
+        // The thread ends with its sender alone.
         let _ = self.0.send(writing);
     }
 }

@@ -1,4 +1,4 @@
-//! The switch: starts and adopts it, and starts it again when it ends.
+//! The switch: started, adopted, and started again when it ends.
 //!
 //! | file      | concern                                                           |
 //! |-----------|-------------------------------------------------------------------|
@@ -30,13 +30,13 @@ use self::revival::Revival;
 use crate::NodeError;
 use crate::context::Context;
 
-/// The CPU weight of the switch, as much as that of ten routers: all of them wait for it.
+/// CPU weight of the switch, of ten routers: all of them wait for it.
 const WEIGHT: u64 = 1000;
 
 /// Until a switch is looked for again that is being started, or whose rules are on their way.
 const LOADING: Duration = Duration::from_millis(20);
 
-/// A step that waits for a switch gets the reason of a failed start within this time.
+/// A step that waits for a switch hears within this time why it was not started.
 const HEARD: Duration = Duration::from_secs(1);
 
 /// See the file.
@@ -48,7 +48,7 @@ pub(crate) struct Switching {
     refused: Option<(NodeError, Instant)>,
     group: Option<Group>,
     revival: Revival,
-    /// `None` before the first use.
+    /// None before it is needed for the first time.
     lasting: Option<Lasting>,
 }
 
@@ -76,19 +76,19 @@ pub(crate) enum ForStep {
 /// A switch whose rules and ways are on their way.
 pub(crate) struct Begun {
     pub(crate) switch: Switch,
-    /// Routers that were added since then: ways may have led to none.
+    /// Routers that have come since it was begun: ways may have led to none.
     pub(crate) come: HashSet<RouterId>,
     /// Whether a step waits for it.
     pub(crate) for_step: ForStep,
 }
 
 impl Switching {
-    /// The running switch, if it has got all objects.
+    /// The switch that runs and has been told everything.
     pub(crate) fn get(&mut self) -> Option<&mut Switch> {
         self.running.as_mut()
     }
 
-    /// The same, or a switch whose rules are being sent.
+    /// The same, or one whose rules are on their way.
     pub(crate) fn any(&mut self) -> Option<&mut Switch> {
         let begun = match &mut self.begun {
             Begin::Loads(begun) => Some(&mut begun.switch),
@@ -97,7 +97,7 @@ impl Switching {
         self.running.as_mut().or(begun)
     }
 
-    /// Whether a switch runs and has got all objects.
+    /// Whether one runs and has been told everything.
     pub(crate) fn runs(&self) -> bool {
         self.running.is_some()
     }
@@ -107,8 +107,8 @@ impl Switching {
         !matches!(self.begun, Begin::No)
     }
 
-    /// Why the start that a step waits for has failed. Only one caller gets it, and no
-    /// step of a later change.
+    /// Why the start that a step waits for has failed. This is told once, and not to the step of a
+    /// later change.
     pub(crate) fn take_refusal(&mut self) -> Option<NodeError> {
         self.refused.take().filter(|(_, at)| at.elapsed() < HEARD).map(|(error, _)| error)
     }
@@ -128,23 +128,23 @@ impl Switching {
         self.group.as_ref()
     }
 
-    /// The number of restarts of the switch.
+    /// Times that it was started again.
     pub(crate) fn restarts(&self) -> u64 {
         self.revival.restarts()
     }
 
-    /// The memory and descriptors that outlive a switch process, if there was one.
+    /// The memory and descriptors that outlive a process, if there was one.
     pub(crate) fn lasting(&self) -> Option<&Lasting> {
         self.lasting.as_ref()
     }
 
-    /// The memory and descriptors that outlive a switch process, and the running switch.
+    /// The memory and descriptors that outlive a process, and the switch that runs.
     pub(crate) fn with_lasting(&mut self) -> Result<(&Lasting, Option<&mut Switch>), NodeError> {
         let lasting = self.lasting.as_ref().ok_or_else(not_up)?;
         Ok((lasting, self.running.as_mut()))
     }
 
-    /// Ensures that the memory and descriptors exist that outlive a switch process.
+    /// Has what outlives a process be there.
     pub(crate) fn have_lasting(&mut self, context: &Context) -> Result<(), NodeError> {
         if self.lasting.is_none() {
             self.lasting = Some(Lasting::open(&context.kept, context.settings.workers)?);
@@ -194,7 +194,7 @@ impl Switching {
         self.begun = Begin::Loads(Begun { switch, come: HashSet::new(), for_step });
     }
 
-    /// Takes the switch process whose rules were being sent.
+    /// The process whose rules were on their way.
     pub(crate) fn take_begun(&mut self) -> Option<Begun> {
         match std::mem::take(&mut self.begun) {
             Begin::Loads(begun) => Some(begun),
@@ -205,14 +205,14 @@ impl Switching {
         }
     }
 
-    /// Notes a new router: ways to it may have been sent before.
+    /// A router has come: ways to it may have been told before.
     pub(crate) fn note_come(&mut self, router: &RouterId) {
         if let Begin::Loads(begun) = &mut self.begun {
             begun.come.insert(router.clone());
         }
     }
 
-    /// Begins to use a switch process that has got all objects.
+    /// Works with a process that has been told everything.
     pub(crate) fn finish(
         &mut self,
         context: &Context,
@@ -223,7 +223,7 @@ impl Switching {
         Ok(self.running.insert(switch))
     }
 
-    /// When a switch will run again.
+    /// When there will be one.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.revival.due().or(self.is_begun().then(|| Instant::now() + LOADING))
     }
@@ -243,18 +243,18 @@ impl Switching {
         self.revival.put_off(now + LOADING);
     }
 
-    /// The switch ended during its start: it is started again soon.
+    /// It ended while it was started: it is tried again soon.
     pub(crate) fn try_again(&mut self) {
         self.revival.try_again(Instant::now());
     }
 
-    /// Notes that the switch could not be started.
+    /// It could not be started.
     pub(crate) fn failed(&mut self, error: &NodeError) {
         tracing::error!("starting the switch: {error}");
         self.revival.failed(Duration::ZERO, Instant::now());
     }
 
-    /// Notes that the switch's process has ended, and when to start it again.
+    /// Notes that its process has ended, and when to start it again.
     pub(crate) fn bury(&mut self, context: &Context) {
         let Some(switch) = &mut self.running else { return };
         let Some(exit) = switch.ended() else { return };
@@ -265,7 +265,7 @@ impl Switching {
         self.running = None;
     }
 
-    /// Drops the switch. Returns its processes; the caller must wait for their ends.
+    /// Lets its processes go, which are still to be waited for.
     pub(crate) fn take_down(&mut self) -> Vec<Child> {
         let begun = match std::mem::take(&mut self.begun) {
             Begin::Loads(begun) => Some(begun.switch),

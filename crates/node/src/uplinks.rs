@@ -1,18 +1,16 @@
 //! Uplinks of slow paths: devices in the namespace of the node, and one table of nftables.
 //!
-//! [`Uplinks::converge`] makes all of this. It may be called at any time: after a change, after a
-//! failure half-way, and after another program has removed a part. It runs in threads.
+//! All of it is made by [`Uplinks::converge`], which may be called at any time: after a change,
+//! after a failure half-way, and after another program has removed a part. It runs in threads.
 
 mod forward;
 mod nft;
-mod ports;
 mod table;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use europa_api::{Documents, Router};
@@ -24,10 +22,8 @@ use europa_slowpath::users::Ids;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use self::ports::inside;
 use self::table::Found;
 use crate::kept::replace;
-use crate::machine_ports::{self, Forward, MachinePorts};
 use crate::{Doing, Instance, NodeError};
 
 pub(crate) use self::forward::findings;
@@ -37,14 +33,14 @@ pub(crate) use self::forward::findings;
 pub(crate) struct Uplink {
     router: String,
     slice: String,
-    /// The number of its slow path's range of users, which no other slow path of the machine has.
+    /// That of its slow path's range of users, which no other slow path of the machine has.
     number: u32,
-    /// Whether all of it was made.
+    /// All of it was made.
     is_made: bool,
 }
 
 impl Uplink {
-    /// The name of the uplink's device in the namespace of the node.
+    /// The name of its device in the namespace of the node.
     fn device(&self) -> String {
         uplink::outer_name(self.number)
     }
@@ -96,18 +92,11 @@ impl Record {
 }
 
 /// The uplinks of a node that are whole: devices, addresses and rules.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Uplinks {
     whole: Arc<Mutex<Record>>,
-    /// Packets over the slices' limits, from the last reading.
+    /// Packets over the slices' limits, by the last reading.
     refused: Arc<Mutex<BTreeMap<String, u64>>>,
-    /// Held while the table is written, or compared.
-    table: Arc<Mutex<()>>,
-    ports: MachinePorts,
-    /// A thread follows what programs bind.
-    is_followed: Arc<AtomicBool>,
-    /// The documents whose ports are followed.
-    followed: Arc<Mutex<Option<Arc<Documents>>>>,
 }
 
 /// The table of an instance.
@@ -140,11 +129,10 @@ impl Uplinks {
         instance: &Instance,
         documents: &Documents,
     ) -> Result<(), NodeError> {
-        let table_lock = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         let old = Record::read(instance);
         let wanted = wanted(instance, documents)?;
         if wanted.is_empty() && old.is_empty() {
-            return self.ports.converge(documents, BTreeMap::new());
+            return Ok(());
         }
         // No uplink counts as complete until all are.
         *self.lock() = Record::default();
@@ -184,33 +172,26 @@ impl Uplinks {
         for (name, one) in &gone {
             uplink::remove(&here, one.number).doing(format!("removing the uplink of {name}"))?;
             if let (Some(inside), None) = (insides.get(name), all.uplinks.get(name)) {
-                uplink::remove_rules(inside, one.number)
-                    .doing(format!("removing the uplink of {name}"))?;
+                uplink::remove_rules(inside).doing(format!("removing the uplink of {name}"))?;
             }
         }
         let table = table_name(instance);
         if all.uplinks.is_empty() {
             nft::delete(&table)?;
-            self.ports.converge(documents, BTreeMap::new())?;
             return Record::remove(instance);
         }
-        let inside = |(name, one): (&String, &Uplink)| {
-            Some((name.clone(), inside(one, insides.get(name)?.clone(), &all.slices)))
-        };
-        self.ports.converge(documents, all.uplinks.iter().filter_map(inside).collect())?;
         // No device exists without its rules.
         let found = nft::list(&table)?.map(|text| Found::parse(&text)).unwrap_or_default();
         let uplinks: Vec<Uplink> = all.uplinks.values().cloned().collect();
-        let forwards = self.ports.forwards();
-        nft::run(&table::script(&table, &uplinks, &all.slices, &forwards, &found))?;
+        nft::run(&table::script(&table, &uplinks, &all.slices, &found))?;
         for (name, one) in all.uplinks.iter_mut().filter(|(_, one)| !one.is_made) {
             let Some(inside) = insides.get(name) else { continue };
-            // These may be remains of a killed node, or of a former slow path.
+            // Remains of a killed node, or of a former slow path.
             let made = uplink::remove(&here, one.number)
                 .and_then(|()| uplink::make(inside, &here, one.number));
             match made {
-                // Programs in the slow path can prevent this repeatedly, which must not prevent
-                // changes of other slices. The drift thread finds the loss and tries again.
+                // Programs there can prevent it repeatedly, which must not prevent changes of other
+                // slices. The drift thread finds the loss, and then it is tried again.
                 Err(error) if known(one) => tracing::warn!("the uplink of {name}: {error}"),
                 made => made.doing(format!("making the uplink of {name}"))?,
             }
@@ -218,8 +199,7 @@ impl Uplinks {
         }
         all.write(instance)?;
         *self.lock() = all;
-        drop(table_lock);
-        self.follow_binds(instance)
+        Ok(())
     }
 
     /// Takes over the uplinks of a killed node, if all of them exist and `is_adopted` holds for
@@ -228,7 +208,7 @@ impl Uplinks {
         let old = Record::read(instance);
         let is_whole = old.uplinks.values().all(|one| one.is_made)
             && old.uplinks.keys().all(|router| is_adopted(router))
-            && look(instance, &old, None).0.is_none();
+            && look(instance, &old).0.is_none();
         if is_whole {
             *self.lock() = old;
         }
@@ -241,23 +221,21 @@ impl Uplinks {
         uplink::remove(&here()?, one.number).doing(format!("removing the uplink of {router}"))
     }
 
-    /// Marks the uplinks as incomplete, so that the next change repairs them. Returns whether there
-    /// were any.
+    /// Marks them as incomplete, so that the next change repairs them. Returns whether there were
+    /// any.
     pub(crate) fn lose(&self) -> bool {
         !std::mem::take(&mut *self.lock()).is_empty()
     }
 
-    /// A part that another program has removed. This takes some milliseconds.
+    /// A part that another program has removed; it takes some milliseconds.
     pub(crate) fn lost(&self, instance: &Instance) -> Option<String> {
         let whole = self.lock().clone();
         if whole.is_empty() {
             return None;
         }
-        let _lock = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        let forwards = self.ports.forwards();
-        let (lost, refused) = look(instance, &whole, Some(&forwards));
+        let (lost, refused) = look(instance, &whole);
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = refused;
-        // A change meanwhile may be the cause.
+        // A change meanwhile is the cause.
         lost.filter(|_| *self.lock() == whole)
     }
 
@@ -297,12 +275,7 @@ fn wanted(
 }
 
 /// A missing part of a record, and packets over the limits of slices.
-/// Without `forwards`, rules of ports of the machine may be any.
-fn look(
-    instance: &Instance,
-    record: &Record,
-    forwards: Option<&[Forward]>,
-) -> (Option<String>, BTreeMap<String, u64>) {
+fn look(instance: &Instance, record: &Record) -> (Option<String>, BTreeMap<String, u64>) {
     let table = table_name(instance);
     let uplinks: Vec<Uplink> = record.uplinks.values().cloned().collect();
     let found = match nft::list(&table) {
@@ -312,11 +285,7 @@ fn look(
             return (None, BTreeMap::new());
         }
     };
-    let is_whole = match forwards {
-        Some(forwards) => found.is_whole(&uplinks, &record.slices, forwards),
-        None => found.clone().without_ports().is_whole(&uplinks, &record.slices, &[]),
-    };
-    let lost = match is_whole {
+    let lost = match found.is_whole(&uplinks, &record.slices) {
         true => uplinks
             .iter()
             .find(|one| is_lost(instance, one))
@@ -326,21 +295,15 @@ fn look(
     (lost, found.refused)
 }
 
-/// The name of a router's network namespace.
-fn inside_name(instance: &Instance, router: &str) -> String {
-    format!("europa.{}.{}", instance.name(), router.replace('/', "."))
-}
-
 /// Whether the devices of an uplink are missing, although its slow path exists.
 fn is_lost(instance: &Instance, one: &Uplink) -> bool {
-    let inside = Namespace::named(&inside_name(instance, &one.router));
-    let (Ok(here), Ok(inside)) = (here(), inside) else { return false };
+    let inside = format!("europa.{}.{}", instance.name(), one.router.replace('/', "."));
+    let (Ok(here), Ok(inside)) = (here(), Namespace::named(&inside)) else { return false };
     !uplink::is_there(&inside, &here, one.number).unwrap_or(true)
 }
 
 /// Removes devices and table of an instance. Its processes must have ended.
 pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
-    machine_ports::remove(instance)?;
     let old = Record::read(instance);
     if old.is_empty() {
         return Record::remove(instance);

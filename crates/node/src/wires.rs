@@ -1,9 +1,8 @@
 //! The devices of wires: veth pairs whose ends are ports (`plan::wires`).
 //!
-//! A pair is made when the first of its ends becomes a port. The other end stays down until it
-//! becomes a port too; until then its name is derived from the link. So ends can be made and
-//! removed one by one. If a node is killed in between, the next one finds the existing ends by
-//! their names.
+//! A pair is made when the first of its ends becomes a port. The other end stays down, under a name
+//! derived from the link, until it becomes a port too. So ends can be made and removed one by one.
+//! If a node is killed in between, the next one finds the existing ends by their names.
 
 use europa_plan::wires::{MTU, loose_end};
 use europa_port::{
@@ -38,7 +37,7 @@ pub(crate) fn make(instance: &Instance, port: &europa_api::Port) -> Result<(), N
     set_up(&outside, own).doing(what())
 }
 
-/// Removes the device of a wire's port, and the pair with the last of its ports.
+/// Takes the device of a wire's port away, and the pair with the last of its ports.
 pub(crate) fn remove(instance: &Instance, port: &europa_api::Port) -> Result<(), NodeError> {
     let what = || format!("removing the wire of port {}", port.name);
     let Ok(outside) = Namespace::named(&namespace::outside_name(instance.name())) else {

@@ -1,5 +1,5 @@
-//! Reports effects to a witness, a process outside: the contract test. The witness gets a record
-//! before and after each effect, and the node continues when it answers.
+//! A witness of effects outside this process: the contract test. It gets a record before and after
+//! each effect, and the node continues when it answers.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -9,10 +9,10 @@ use europa_control::witness::{Record, Witness};
 /// The environment variable with the path of the witness's socket.
 const VARIABLE: &str = "EUROPA_WITNESS";
 
-/// A witness at a socket: it gets a line of JSON for each record, and answers with a line.
+/// One at a socket: a line of JSON for each record, answered by a line.
 struct Outside(Option<BufReader<UnixStream>>);
 
-/// The witness that the environment names, if it names one.
+/// The witness of the environment, if there is one.
 pub(crate) fn from_environment() -> Option<Box<dyn Witness>> {
     let path = std::env::var_os(VARIABLE)?;
     match UnixStream::connect(&path) {

@@ -15,7 +15,7 @@ pub mod label {
     pub const ROUTER_ALERT: u32 = 1;
     pub const IPV6_EXPLICIT_NULL: u32 = 2;
     pub const IMPLICIT_NULL: u32 = 3;
-    /// The first label that is not reserved.
+    /// The first that is not reserved.
     pub const FIRST: u32 = 16;
 }
 

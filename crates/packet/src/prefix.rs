@@ -68,7 +68,7 @@ macro_rules! prefix {
                 self.0.addr()
             }
 
-            /// The number of significant bits.
+            /// Number of bits that count.
             pub fn prefix_len(self) -> u8 {
                 self.0.prefix_len()
             }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use europa_api::{Choice, Documents, Programs, Router, Run, Slice};
-use europa_cage::hook::Hook;
+use europa_api::{Choice, Documents, Programs, Router, Run};
 use europa_cage::kernel::{Rights, Settings};
 use europa_substrate::layout::CAGE_DEVICES;
 
@@ -26,42 +25,6 @@ pub struct CagePlan {
     pub rights: Rights,
     /// Number of the router's interfaces on which the program runs: the first ones.
     pub interfaces: usize,
-    /// Whether the router has a user part.
-    pub has_user_part: bool,
-    /// Whether a slow path gets what the program passes.
-    pub has_slow_path: bool,
-    /// The limits of the program.
-    pub limits: CageLimits,
-}
-
-/// The kernel resources that a program may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CageLimits {
-    /// Instructions that the verifier follows in it and the stages that it calls.
-    pub instructions: u64,
-    /// Thousandths of a core for each interface; `None`: its time has no limit.
-    pub cpu_thousandths: Option<u32>,
-    /// Bytes of the maps of all programs of its slice.
-    pub slice_map_bytes: Option<u64>,
-}
-
-impl CageLimits {
-    /// Most instructions unless the slice says otherwise.
-    const INSTRUCTIONS: u64 = 100_000;
-
-    /// The limits for programs of a slice.
-    pub fn of(slice: Option<&Slice>) -> CageLimits {
-        let limits = slice.and_then(|slice| slice.program_limits.as_ref());
-        let instructions = limits.and_then(|limits| limits.instructions.as_ref());
-        let cpu = limits.and_then(|limits| limits.cpu.as_ref());
-        let reservation = slice.and_then(|slice| slice.reservation.as_ref());
-        let memory = reservation.and_then(|reservation| reservation.memory.as_ref());
-        CageLimits {
-            instructions: instructions.map_or(Self::INSTRUCTIONS, |most| most.value.into()),
-            cpu_thousandths: cpu.map(|cpu| cpu.value.thousandths()),
-            slice_map_bytes: memory.map(|memory| memory.value.0),
-        }
-    }
 }
 
 impl std::fmt::Debug for CagePlan {
@@ -71,7 +34,6 @@ impl std::fmt::Debug for CagePlan {
             .field("bytes", &self.object.len())
             .field("settings", &self.settings)
             .field("rights", &self.rights)
-            .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
 }
@@ -94,16 +56,6 @@ pub(crate) fn cage(router: &Router, documents: &Documents) -> Result<Option<Cage
         program: xdp.program.as_ref().map(|name| name.value.clone()),
         ..Settings::default()
     };
-    for (tc, hooks) in [(true, &xdp.tc), (false, &xdp.cgroup)] {
-        let Some(hooks) = hooks else { continue };
-        let (ingress, egress) = match tc {
-            true => (Hook::TcIngress, Hook::TcEgress),
-            false => (Hook::CgroupIngress, Hook::CgroupEgress),
-        };
-        for (hook, name) in [(ingress, &hooks.ingress), (egress, &hooks.egress)] {
-            settings.hooks.extend(name.as_ref().map(|name| (hook, name.value.clone())));
-        }
-    }
     for (name, value) in &xdp.constants.0 {
         settings.constants.push((name.value.clone(), value.value.clone()));
     }
@@ -135,9 +87,6 @@ pub(crate) fn cage(router: &Router, documents: &Documents) -> Result<Option<Cage
         settings,
         rights,
         interfaces: own,
-        has_user_part: xdp.user.is_some(),
-        has_slow_path: router.slow_path.is_some(),
-        limits: CageLimits::of(slice),
     }))
 }
 

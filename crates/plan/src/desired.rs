@@ -64,7 +64,7 @@ impl Desired {
             let open = actual.port(document).filter(|_| !cut.contains(&name));
             let found = match (open, guess) {
                 (Some(open), _) => facts_as(open, document, &mut look),
-                // The port's device will be made.
+                // Its device will be made.
                 (None, Some(guess)) => Ok(guess.clone()),
                 (None, None) => look(document),
             };

@@ -74,29 +74,10 @@ id!(LinkId, "A link, by its name.");
 
 id!(RouterId, "A router: its slice and its name there. The text is `SLICE/NAME`.");
 
-/// The suffix of the name of a user part.
-const USER_PART: &str = "@user";
-
 impl RouterId {
     /// The router of a document.
     pub fn of(document: &europa_api::Router) -> Self {
         Self::new(document.full_name())
-    }
-
-    /// The user part of this router's XDP program, which is a router of its own.
-    #[must_use]
-    pub fn user_part(&self) -> Self {
-        Self::new(format!("{}{USER_PART}", &**self))
-    }
-
-    /// Whether it is the user part of a router.
-    pub fn is_user_part(&self) -> bool {
-        self.ends_with(USER_PART)
-    }
-
-    /// Its own document's name, `SLICE/NAME`; of a user part, its router's.
-    pub fn documented(&self) -> &str {
-        self.strip_suffix(USER_PART).unwrap_or(self)
     }
 
     /// The name of its slice.

@@ -65,7 +65,7 @@ pub struct InterfacePlan {
     pub name: String,
     /// Longest packet, in bytes.
     pub mtu: u32,
-    /// The destination of its frames.
+    /// Where it leads.
     pub to: To,
     /// The substrate's settings.
     pub spec: InterfaceSpec,

@@ -25,7 +25,6 @@
 //! | `wires`      | links of kernel routers: hidden ports                          |
 //! | `needs`      | what interfaces need of a port's device                        |
 //! | `cage`       | XDP programs of kernel routers                                 |
-//! | `user_part`  | user parts of XDP programs                                     |
 //! | `difference` | differences between two sets of documents                      |
 
 mod actual;
@@ -52,11 +51,10 @@ mod steps;
 #[cfg(test)]
 mod tests;
 mod told;
-mod user_part;
 pub mod wires;
 
 pub use actual::{Actual, ActualPort, ActualRouter, same_device};
-pub use cage::{CageLimits, CagePlan};
+pub use cage::CagePlan;
 pub use desired::{Desired, Namespaces, ports};
 pub use differ::diff;
 pub use difference::difference;

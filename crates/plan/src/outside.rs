@@ -63,8 +63,6 @@ fn one_match(one: &Match) -> Value {
     let kind = match &one.kind {
         MatchKind::Mac(mac) => json!({ "mac": mac }),
         MatchKind::Udp(port) => json!({ "udp": port }),
-        MatchKind::Tcp(port) => json!({ "tcp": port }),
-        MatchKind::Icmp => json!("icmp"),
         MatchKind::Vxlan(vni) => json!({ "vxlan": vni }),
         MatchKind::Mpls(label) => json!({ "mpls": label }),
         MatchKind::Prefix(prefix) => json!({ "prefix": prefix }),

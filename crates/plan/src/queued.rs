@@ -51,6 +51,7 @@ fn is_shared_out(documents: &Documents, port: &str) -> bool {
 fn nowhere() -> Interface {
     Interface {
         port: None,
+        standby: None,
         link: None,
         matches: None,
         mac: None,

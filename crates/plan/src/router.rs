@@ -7,6 +7,7 @@ use europa_pool::Geometry;
 use europa_pool::layout::InterfaceRow;
 use europa_resource::Resource;
 use europa_router::orders;
+use europa_substrate::layout::FENCED;
 
 use crate::cage::CagePlan;
 use crate::ids::{PortId, RouterId};
@@ -42,9 +43,9 @@ pub struct RouterPlan {
     pub geometry: Geometry,
     /// The router's interfaces, in the order of its document.
     pub interfaces: Vec<InterfacePlan>,
-    /// Whether the router polls without sleeping.
+    /// It polls without sleeping.
     pub busy: bool,
-    /// The CPUs that its document requires.
+    /// CPUs it asks for.
     pub cpus: Vec<usize>,
     /// Text of the Click configuration.
     pub configuration: String,
@@ -61,13 +62,13 @@ pub struct RouterPlan {
 /// How a running router is changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouterChange {
-    /// The router equals the desired state.
+    /// It is in the desired state.
     Nothing,
     /// Its process continues: the switch gets changed interfaces, and handlers are written.
     InPlace(Vec<Update>),
     /// Its process takes over another configuration, with the state of the old one.
     Swap,
-    /// The router ends, and a new process starts.
+    /// It ends, and a new one starts.
     Restart,
 }
 
@@ -178,6 +179,8 @@ impl RouterPlan {
             let matches = old.spec.matches != new.spec.matches && !old.stays(new) && !moved;
             note(matches || old.tunnel != new.tunnel, &format!("match of {name}"));
             note(old.spec.bound != new.spec.bound, &format!("bound addresses of {name}"));
+            let fence = |plan: &InterfacePlan| plan.spec.flags & FENCED;
+            note(fence(old) != fence(new), &format!("fence of {name}"));
         }
         all
     }

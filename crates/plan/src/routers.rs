@@ -3,12 +3,13 @@
 use std::collections::{HashMap, HashSet};
 
 use europa_api::{
-    Attachment, Choice, Documents, Fault, Inline, Key, Poll, Run, Selector, SlotBytes,
+    At, Attachment, Choice, Documents, Fault, Inline, Key, Name, Poll, Run, Selector, SlotBytes,
+    WithoutLease,
 };
 use europa_pool::layout::{LARGE_SLOT_BYTES, SMALL_SLOT_BYTES};
 use europa_pool::{Geometry, Layout};
 use europa_router::orders;
-use europa_substrate::layout::{ANY_SOURCE, CAGED, SHARES_MAC, TAGS, WIRE};
+use europa_substrate::layout::{ANY_SOURCE, CAGED, FENCED, SHARES_MAC, TAGS, WIRE};
 use europa_substrate::{InterfaceSpec, Match, MatchKind};
 
 use crate::facts::PortFacts;
@@ -17,7 +18,7 @@ use crate::ids::{InterfaceId, LinkId, PortId, RouterId};
 use crate::interface::{InterfacePlan, To, Tunnel};
 use crate::relays::{RelayPlan, relays};
 use crate::router::{Place, RouterPlan};
-use crate::user_part::user_part;
+use crate::slow_paths::is_hidden;
 use crate::{builtin, cage, links, wires};
 
 /// An Ethernet header and a VLAN tag.
@@ -45,21 +46,13 @@ struct Context<'a> {
     relays: Vec<RelayPlan>,
 }
 
-/// Plans each router separately, in the order of the documents, and after them the user parts of XDP
-/// programs. Returns the reason for each impossible one.
+/// Plans each router separately. Returns the reason for each impossible one.
 pub fn routers(
     documents: &Documents,
     ports: &HashMap<PortId, PortFacts>,
 ) -> Vec<Result<RouterPlan, Box<Fault>>> {
     let context = Context::new(documents, ports);
-    let mut plans: Vec<_> = documents.routers.iter().map(|one| context.router(one)).collect();
-    let user_parts =
-        documents.routers.iter().zip(&plans).filter_map(|(document, plan)| {
-            user_part(document, plan.as_ref().ok()?, geometry).map(Ok)
-        });
-    let user_parts: Vec<_> = user_parts.collect();
-    plans.extend(user_parts);
-    plans
+    documents.routers.iter().map(|document| context.router(document)).collect()
 }
 
 /// The interfaces of routers with slow paths, if they are possible.
@@ -148,6 +141,13 @@ impl<'a> Context<'a> {
             if planned.to.port().is_some_and(|port| wires::is_wire(port)) {
                 planned.spec.flags |= WIRE;
             }
+            // A `standby` alone has no effect outside of a cluster, which writes `stop` out.
+            let stops = router.without_lease.as_ref().map(|said| said.value);
+            let is_outside = |port: &At<Name>| !is_hidden(port);
+            if stops == Some(WithoutLease::Stop) && interface.port.as_ref().is_some_and(is_outside)
+            {
+                planned.spec.flags |= FENCED;
+            }
             if router.run == Run::Kernel && !router.interfaces.0[index].0.is_hidden() {
                 cage::check_interface(&planned, is_relayed)
                     .map_err(|(field, what)| refused(field, what))?;
@@ -229,7 +229,7 @@ fn place(router: &europa_api::Router) -> Place {
     }
 }
 
-/// The facts that distinguish an interface's frames from others of its port.
+/// How the frames of an interface are told from others of its port.
 struct Selected {
     mac: [u8; 6],
     flags: u32,
@@ -263,10 +263,6 @@ fn select(interface: &europa_api::Interface, own: [u8; 6], facts: Option<&PortFa
         Selector::Udp(numbers) => {
             shared(numbers.iter().flat_map(|n| one(MatchKind::Udp(n.value))).collect())
         }
-        Selector::Tcp(numbers) => {
-            shared(numbers.iter().flat_map(|n| one(MatchKind::Tcp(n.value))).collect())
-        }
-        Selector::Icmp => shared(one(MatchKind::Icmp)),
         Selector::Mpls(labels) => {
             shared(labels.iter().flat_map(|l| one(MatchKind::Mpls(l.value))).collect())
         }
@@ -347,8 +343,7 @@ fn geometry(router: &europa_api::Router, interfaces: &[InterfacePlan]) -> Geomet
     let geometry = |slot_bytes| Geometry {
         slots: router.pool.slots.value,
         slot_bytes,
-        // A pool has at least one. A router with a slow path alone leaves it unused.
-        interfaces: interfaces.len().max(1) as u32,
+        interfaces: interfaces.len() as u32,
     };
     let small = geometry(SMALL_SLOT_BYTES);
     let fits = Layout::new(small).is_ok_and(|layout| longest <= layout.max_frame_bytes());
@@ -389,7 +384,6 @@ fn configuration(
             Ok((builtin::bridge(router, interfaces), "builtin: bridge".into()))
         }
         Some(Choice::Xdp(..)) => Ok((builtin::kernel(router, interfaces), "run: kernel".into())),
-        Some(Choice::Nothing) => Ok(("Idle -> Discard;".into(), "slow_path".into())),
         // The program itself is already in the plan.
         Some(Choice::Program(_)) => Ok((String::new(), "program".into())),
         None => Err("it has no fast path".into()),

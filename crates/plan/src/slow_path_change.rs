@@ -43,13 +43,13 @@ pub struct Tools {
 /// The action on a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The program is new.
+    /// It is new.
     Start,
-    /// The program is removed.
+    /// It is removed.
     Stop,
-    /// The program is started again.
+    /// It is started again.
     Restart,
-    /// The program reloads its files.
+    /// It reloads its files.
     Reload(Reload),
 }
 

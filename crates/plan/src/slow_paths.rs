@@ -78,6 +78,7 @@ pub fn outer_name(router: &str, interface: &str) -> String {
 fn host_interface(port: Name) -> europa_api::Interface {
     europa_api::Interface {
         port: Some(at(port)),
+        standby: None,
         link: None,
         matches: Some(at(Match { all: Some(at(true)), ..Match::default() })),
         mac: None,

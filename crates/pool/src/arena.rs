@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     /// An entry for each buffer, with the fields that the forwarding path uses. In an unused entry
     /// only the state is valid.
     hot: NonNull<Hot>,
-    /// The other data of each buffer.
+    /// One per buffer: the rest.
     pub(crate) cold: NonNull<Cold>,
     /// Stack of indices of free buffers; room for all.
     free: NonNull<u32>,
@@ -629,11 +629,11 @@ mod tests {
         // SAFETY: four slots of 2048 bytes, alive to the end of this function.
         let arena = unsafe { Arena::from_mapping(base, 1, 3, 2048) };
         assert_eq!((arena.free(), arena.away()), (0, 3));
-        // SAFETY: this test is the only user of the memory.
+        // SAFETY: there is no other side.
         assert!(unsafe { [3, 2, 1].map(|slot| arena.give_free(slot)) }.iter().all(|given| *given));
         let slot = arena.take_free().unwrap();
         assert_eq!((slot, arena.free(), arena.away()), (1, 2, 1));
-        // SAFETY: this test is the only user of the memory.
+        // SAFETY: there is no other side.
         unsafe {
             for (bad_slot, offset, length) in
                 [(0, 256, 60), (4, 256, 60), (2, 256, 60), (slot, 63, 60), (slot, 256, 1793)]

@@ -5,7 +5,7 @@ use std::{ptr, slice};
 use crate::arena::Shared;
 use crate::packet::Packet;
 
-/// The maximum number of packets in one batch.
+/// Most packets in one batch.
 pub const BATCH: usize = 256;
 
 /// The bit that ends [`Batch::sift`].

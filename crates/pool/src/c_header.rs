@@ -37,7 +37,6 @@ pub fn c_header() -> String {
         ("WORD_RETURN", Word::RETURN, "transmit: slot back by the done ring"),
         ("WORD_KEY", Word::KEY, "transmit: look the metadata's key up"),
         ("WORD_RESULT", Word::RESULT, "receive: the metadata has a result"),
-        ("WORD_FRONT", Word::FRONT, "receive: an XDP program's metadata is before the frame"),
         ("WORD_QUEUE_LOW_SHIFT", Word::INTERFACE_SHIFT as u64, "transmit: queue's number, 8 bits"),
         ("WORD_QUEUE_HIGH_SHIFT", Word::QUEUE_HIGH_SHIFT as u64, "transmit: the other 7 bits"),
         ("WORD_QUEUE_MAX", Word::QUEUE_MAX as u64, ""),
@@ -85,21 +84,18 @@ pub fn c_header() -> String {
          \tuint8_t result[EUROPA_RESULT_BYTES]; /* switch to router, with WORD_RESULT */\n\
          \tuint16_t segment; /* of a super-packet: bytes of payload of its segments */\n\
          \tuint16_t excess;  /* of a super-packet: bytes more than its longest segment has */\n\
-         \tuint16_t front;   /* of an XDP program's metadata before the frame, with WORD_FRONT: bytes */\n\
-         \tuint8_t reserved[2];\n}};\n\n\
+         \tuint8_t reserved[4];\n}};\n\n\
          _Static_assert(sizeof(struct europa_metadata) == EUROPA_SLOT_METADATA_BYTES, \"metadata\");\n\
          _Static_assert(sizeof(struct europa_pool_header) == {header}, \"pool header\");\n\
          _Static_assert(__builtin_offsetof(struct europa_pool_header, asleep) == {asleep}, \"sleep flag\");\n\
          _Static_assert(__builtin_offsetof(struct europa_pool_header, takes_long) == {takes_long}, \"super-packets\");\n\
          _Static_assert(__builtin_offsetof(struct europa_metadata, segment) == {segment}, \"segment\");\n\
-         _Static_assert(__builtin_offsetof(struct europa_metadata, front) == {front}, \"front\");\n\
          _Static_assert(sizeof(struct europa_interface_row) == {row}, \"interface row\");\n\n\
          #endif\n",
         header = size_of::<Header>(),
         asleep = ASLEEP_OFFSET_BYTES,
         takes_long = TAKES_LONG_OFFSET_BYTES,
         segment = SEGMENT_OFFSET_BYTES,
-        front = FRONT_OFFSET_BYTES,
         row = size_of::<InterfaceRow>(),
     );
     text

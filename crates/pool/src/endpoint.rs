@@ -209,9 +209,6 @@ impl Endpoint {
                 let returned = word.flags() & Word::RETURN != 0;
                 self.returning = self.returning.saturating_sub(returned.into());
             }
-            if word.flags() & Word::FRONT != 0 {
-                packet.set_fronted(true);
-            }
             packet.set_interface(interface as u16);
             // A rule has sent the packet here with a result, whatever its destination address.
             if let Some(destination) = packet.data().first_chunk()

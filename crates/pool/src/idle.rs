@@ -53,7 +53,7 @@ const MANY: u32 = 8;
 pub struct Pace {
     /// The length of a nap.
     nap: Duration,
-    /// Whether pollers may continue to poll.
+    /// Whether they may keep polling.
     looks_on: bool,
 }
 
@@ -108,12 +108,12 @@ pub enum Rest {
 pub struct Idle {
     /// Number of packets that may gather during a nap.
     most: u64,
-    /// The last time at which it rested.
+    /// When it rested last.
     rested: Option<Instant>,
     burst: u64,
     naps: u32,
     looks: u32,
-    /// Packets since it last slept.
+    /// Packets since it slept.
     packets: u64,
     /// Number of successive early wake-ups.
     soon: u32,
@@ -145,7 +145,7 @@ impl Idle {
         self.since = None;
     }
 
-    /// Called if no work exists at time `now`.
+    /// There is no work at time `now`.
     pub fn rest(&mut self, now: Instant, pace: Pace) -> Rest {
         let came = std::mem::take(&mut self.burst);
         let nap = self.nap(now, came, pace.nap);

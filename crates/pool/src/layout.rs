@@ -40,14 +40,10 @@ pub const LARGE_SLOT_BYTES: u32 = 16384;
 pub const LONG_SLOT_BYTES: u32 = 1 << 16;
 /// The bit that marks the numbers of long slots in words.
 pub const LONG_SLOT: u32 = 1 << 19;
-/// A pool has one long slot for this number of others: with 8,192 others, they hold what eight
-/// streams send while the router's process waits 4 ms for a core. Fewer than these are filled in
-/// that time, and the receive program then cuts packets, which takes five times as long.
-const LONG_SHARE: u32 = 64;
-/// Fewer long slots are not worth their memory, and a pool has none below [`LEAST_SLOTS_FOR_LONG`].
+/// A pool has one long slot for this number of others, if that makes at least [`MIN_LONG_SLOTS`].
+const LONG_SHARE: u32 = 128;
+/// Fewer long slots are not worth their memory.
 const MIN_LONG_SLOTS: u32 = 8;
-/// A pool with fewer slots would have more memory for super-packets than for others.
-const LEAST_SLOTS_FOR_LONG: u32 = 256;
 /// Most long slots that one pool may have.
 pub const MAX_LONG_SLOTS: u32 = MAX_SLOTS / LONG_SHARE;
 /// Most interfaces that one router may have.
@@ -105,15 +101,9 @@ pub struct Metadata {
     /// For a packet in a long slot: its length minus the length of its longest segment with
     /// headers, in bytes.
     pub excess: u16,
-    /// Receive program to a user part, with [`crate::Word::FRONT`]: bytes of the XDP program's
-    /// metadata, which end where the frame begins.
-    pub front: u16,
     /// Reserved.
-    pub reserved: [u8; 2],
+    pub reserved: [u8; 4],
 }
-
-/// Byte offset of [`Metadata::front`] in a slot.
-pub const FRONT_OFFSET_BYTES: u32 = std::mem::offset_of!(Metadata, front) as u32;
 
 /// Byte offset of [`Metadata::segment`] in a slot.
 pub const SEGMENT_OFFSET_BYTES: u32 = std::mem::offset_of!(Metadata, segment) as u32;
@@ -236,13 +226,7 @@ pub const RX_BACKLOG: u32 = 1024;
 /// Number of long slots of a pool.
 const fn long_slots(slots: u32) -> u32 {
     let share = slots / LONG_SHARE;
-    if slots < LEAST_SLOTS_FOR_LONG {
-        0
-    } else if share < MIN_LONG_SLOTS {
-        MIN_LONG_SLOTS
-    } else {
-        share
-    }
+    if share < MIN_LONG_SLOTS { 0 } else { share }
 }
 
 impl Layout {

@@ -88,9 +88,9 @@ pub(crate) enum State {
     Fresh = 0,
     /// On the arena's stack.
     Free,
-    /// In use: one packet exists in it.
+    /// One packet exists.
     Live,
-    /// On the other side of a ring.
+    /// The other side of a ring.
     Away,
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct Hot {
     /// First byte of the packet, always in the buffer.
     data: NonNull<u8>,
     pub(crate) shared: NonNull<Shared>,
-    /// The number of the buffer in its arena.
+    /// Of the buffer in its arena.
     pub(crate) index: u32,
     /// Offset of `data` in the buffer; metadata_bytes <= offset, offset + length <= buffer_bytes.
     offset: u16,
@@ -119,8 +119,6 @@ pub(crate) struct Hot {
     /// Whether the slot's metadata has a key to look up, and whether it has a result.
     keyed: bool,
     answered: bool,
-    /// Whether metadata of an XDP program is before the packet.
-    fronted: bool,
     annotations: [u8; HOT_ANNOTATIONS],
 }
 
@@ -159,7 +157,6 @@ impl Hot {
             cold: false,
             keyed: false,
             answered: false,
-            fronted: false,
             annotations: [0; HOT_ANNOTATIONS],
         }
     }
@@ -183,7 +180,6 @@ impl Hot {
             cold: false,
             keyed: false,
             answered: false,
-            fronted: false,
             annotations: [0; HOT_ANNOTATIONS],
         }
     }
@@ -606,25 +602,6 @@ impl Packet {
         self.hot_mut().answered = answered;
     }
 
-    /// In the user part of a kernel router: the metadata of its XDP program (`data_meta` to `data`), as
-    /// long as the packet begins where it was received. Empty without any.
-    pub fn front(&self) -> &[u8] {
-        let hot = self.hot();
-        if !hot.fronted {
-            return &[];
-        }
-        let bytes = usize::from(self.metadata().front).min(self.headroom());
-        // SAFETY: the headroom lies in the buffer, before the packet, and is initialised and this
-        // handle's.
-        unsafe { std::slice::from_raw_parts(hot.data.as_ptr().sub(bytes), bytes) }
-    }
-
-    /// Sets whether metadata of an XDP program is before the packet.
-    #[inline]
-    pub fn set_fronted(&mut self, fronted: bool) {
-        self.hot_mut().fronted = fronted;
-    }
-
     /// Sets the number of the input interface.
     #[inline(always)]
     pub fn set_interface(&mut self, interface: u16) {
@@ -835,7 +812,7 @@ impl Packet {
         1 + u64::from(excess).div_ceil(u64::from(segment.max(1)))
     }
 
-    /// The bytes of all its frames on the wire.
+    /// Bytes of all its frames.
     pub fn wire_bytes(&self) -> u64 {
         let segment = if self.is_long() { usize::from(self.metadata().segment) } else { 0 };
         let headers = (self.len() - self.excess()).saturating_sub(segment) as u64;

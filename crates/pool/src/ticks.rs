@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Time for which the counter is compared with the clock, once in a process.
 const COMPARED: Duration = Duration::from_micros(500);
 
-/// The present value of the counter.
+/// The counter now.
 #[inline(always)]
 pub fn now() -> u64 {
     #[cfg(target_arch = "x86_64")]

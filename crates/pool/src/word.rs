@@ -6,7 +6,7 @@
 //! | 16-25 | offset    | where the frame starts in its slot, in bytes        |
 //! | 26-45 | slot      | index of the slot in its pool; with bit 19, of a long slot |
 //! | 46-53 | interface | the router's own number of the interface (receive)  |
-//! | 54-62 | flags     | [`Word::COPY`], [`Word::RETURN`], [`Word::RESULT`], [`Word::FRONT`] (receive); [`Word::KEY`], [`Word::RETURN`] (transmit) |
+//! | 54-62 | flags     | [`Word::COPY`], [`Word::RETURN`], [`Word::RESULT`] (receive); [`Word::KEY`], [`Word::RETURN`] (transmit) |
 //! | 46-53, 56-62 | queue | number of the slice's queue, low and high bits; 0 for the interface's own (transmit) |
 //! | 63    | valid     | the entry is occupied; an empty entry is zero       |
 //!
@@ -49,8 +49,6 @@ impl Word {
     /// Receive: the slot's metadata has the result of the rule that matched a key. With
     /// [`Word::RETURN`], the router sent the slot with a key, and gets it back now.
     pub const RESULT: u64 = 4;
-    /// Receive: metadata of the router's XDP program is in the slot right before the frame.
-    pub const FRONT: u64 = 8;
 
     /// A free slot, in the form of the fill, recycle and done rings.
     #[inline]

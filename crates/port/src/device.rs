@@ -225,16 +225,16 @@ impl Device {
 pub enum LinkState {
     /// The device is set up, and has a carrier.
     Up,
-    /// One of the two ends is missing.
+    /// One of both is missing.
     Down,
-    /// The device does not exist.
+    /// There is no such device.
     Gone,
 }
 
 /// The facts about a device that may change while it is a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The state of the device's link.
+    /// Of its link.
     pub state: LinkState,
     /// The name of the device; empty if the device no longer exists.
     pub name: String,

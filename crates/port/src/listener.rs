@@ -40,7 +40,7 @@ const CONTROL_WORDS: usize = 8;
 pub struct Partial {
     /// Start of the summed bytes, counted from the start of the frame.
     pub start: u16,
-    /// The position of the field after that.
+    /// Where the field is, from there.
     pub offset: u16,
 }
 

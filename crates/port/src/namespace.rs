@@ -11,9 +11,6 @@ use std::sync::Arc;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 
-/// Asks for the cookie of a socket's namespace (Linux 5.14); the crate `libc` lacks it.
-const SO_NETNS_COOKIE: libc::c_int = 71;
-
 /// A network namespace, kept alive by its descriptor.
 #[derive(Clone, Debug)]
 pub struct Namespace {
@@ -29,30 +26,6 @@ impl PartialEq for Namespace {
 }
 
 impl Namespace {
-    /// The number by which eBPF programs know it, unique while the machine runs.
-    ///
-    /// # Errors
-    /// The namespace cannot be entered.
-    pub fn cookie(&self) -> io::Result<u64> {
-        in_namespace(self, || {
-            let socket =
-                socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
-            let mut cookie = 0u64;
-            let mut length = size_of::<u64>() as libc::socklen_t;
-            // SAFETY: both pointers are to live values, and `length` is the size of the first.
-            let result = unsafe {
-                libc::getsockopt(
-                    socket.as_raw_fd(),
-                    libc::SOL_SOCKET,
-                    SO_NETNS_COOKIE,
-                    (&raw mut cookie).cast(),
-                    &raw mut length,
-                )
-            };
-            if result == 0 { Ok(cookie) } else { Err(io::Error::last_os_error()) }
-        })?
-    }
-
     /// The namespace this thread is in.
     ///
     /// # Errors

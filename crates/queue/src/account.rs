@@ -24,9 +24,9 @@ pub(crate) fn count_drop(
     words: &[AtomicU64],
     queue: u32,
     cause: Cause,
-    lost: Amount,
+    bytes: u32,
 ) {
-    count_up(nodes, words, queue, |counters| counters.dropped(cause, lost));
+    count_up(nodes, words, queue, |counters| counters.dropped(cause, bytes));
 }
 
 /// Writes the queue length into a node's statistics.
@@ -39,11 +39,11 @@ pub(crate) fn publish(nodes: &[Node], words: &[AtomicU64], node: u32) {
 }
 
 /// Counts a packet that has left a queue, in this class and all classes above it.
-pub(crate) fn leaves(nodes: &mut [Node], words: &[AtomicU64], mut class: u32, gone: Amount) {
+pub(crate) fn leaves(nodes: &mut [Node], words: &[AtomicU64], mut class: u32, bytes: u32) {
     while class != NONE {
         let node = nodes.at_mut(class);
         node.note_peak();
-        node.waiting.take(gone);
+        node.waiting.take(Amount::of(1, bytes));
         let parent = node.parent;
         publish(nodes, words, class);
         class = parent;

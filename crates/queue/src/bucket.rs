@@ -41,18 +41,13 @@ impl Bucket {
         self.full_ns = now_ns.saturating_add(scaled(missing, self.ns_per_byte)).min(FAR_NS);
     }
 
-    /// How long it takes to fill by `bytes`.
-    pub(crate) fn takes_ns(&self, bytes: u32) -> u64 {
-        scaled(bytes.into(), self.ns_per_byte)
-    }
-
     /// Whether another packet may pass.
     #[inline]
     pub(crate) fn is_open(&self, now_ns: u64) -> bool {
         self.full_ns <= now_ns.saturating_add(self.burst_ns)
     }
 
-    /// The time at which the bucket opens, or opened.
+    /// When it opens, or has opened.
     #[inline]
     pub(crate) fn opens_ns(&self) -> u64 {
         self.full_ns.saturating_sub(self.burst_ns)

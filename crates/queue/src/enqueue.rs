@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 
 use crate::account::{count_drop, leaves, publish};
 use crate::entries::{LONGEST, Taken};
-use crate::node::{Amount, CAP, CODEL, HEAD, Level, NONE, Nodes, RED, ROOT};
+use crate::node::{Amount, HEAD, Level, NONE, Nodes, RED, ROOT};
 use crate::red::Verdict;
 use crate::statistics::{Cause, PEAK, WAITING, hot, set};
 use crate::tree::{Id, PolicyState, Tree};
@@ -26,45 +26,10 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         packet: T,
         length: u32,
         ecn: bool,
-        dropped: impl FnMut(T, Cause),
-    ) -> bool {
-        self.enqueue_frames(now_ns, queue, packet, (1, length), ecn, dropped)
-    }
-
-    /// Whether a packet of several `frames`, with `bytes` in all of them, may wait in a queue as a
-    /// whole. It must not exceed a limit, take longer than `most_ns` at the rate of a cap above it,
-    /// or wait in a queue whose policy judges each frame.
-    pub fn takes_whole(&self, queue: Id, frames: u16, bytes: u32, most_ns: u64) -> bool {
-        let Some(queue) = self.find(queue) else { return false };
-        let mut at = queue;
-        while at != NONE {
-            let node = self.nodes.at(at);
-            let packets = node.waiting.packets().saturating_add(frames.into());
-            let is_slow =
-                node.flags & CAP != 0 && self.shapes[at as usize].cap.takes_ns(bytes) > most_ns;
-            if is_slow || packets > node.packet_limit || node.is_full_of_bytes(bytes) {
-                return false;
-            }
-            at = node.parent;
-        }
-        self.nodes.at(queue).flags & (RED | CODEL) == 0 && self.entries.has_room()
-    }
-
-    /// The same as [`Self::enqueue`] for a packet of several frames, with their number and the bytes
-    /// of all. Statistics, limits and rates count frames.
-    #[inline]
-    pub fn enqueue_frames(
-        &mut self,
-        now_ns: u64,
-        queue: Id,
-        packet: T,
-        (frames, length): (u16, u32),
-        ecn: bool,
         mut dropped: impl FnMut(T, Cause),
     ) -> bool {
         let now_ns = self.advance(now_ns);
         let length = length.min(LONGEST);
-        let amount = Amount::of(frames.into(), length);
         let found = self.find(queue).filter(|node| self.nodes.at(*node).level == Level::Queue);
         let Some(queue) = found else {
             dropped(packet, Cause::Gone);
@@ -78,22 +43,22 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
                     Verdict::Pass => (),
                     Verdict::Mark => mark = true,
                     Verdict::Drop => {
-                        count_drop(&self.nodes, self.words.as_ref(), queue, Cause::Early, amount);
+                        count_drop(&self.nodes, self.words.as_ref(), queue, Cause::Early, length);
                         dropped(packet, Cause::Early);
                         return false;
                     }
                 }
             }
         }
-        if let Some(cause) = self.refusal(queue, amount)
-            && let Some(cause) = self.make_room(queue, amount, cause, &mut dropped)
+        if let Some(cause) = self.refusal(queue, length)
+            && let Some(cause) = self.make_room(queue, length, cause, &mut dropped)
         {
-            count_drop(&self.nodes, self.words.as_ref(), queue, cause, amount);
+            count_drop(&self.nodes, self.words.as_ref(), queue, cause, length);
             dropped(packet, cause);
             return false;
         }
         let was_empty = !self.nodes.at(queue).has_work();
-        let new = Taken { packet, since_ns: now_ns, length, frames, ecn, mark };
+        let new = Taken { packet, since_ns: now_ns, length, ecn, mark };
         self.entries.push(self.nodes.at_mut(queue), new);
         let waiting = self.nodes.at(queue).waiting;
         set(&hot(self.words.as_ref())[queue as usize][WAITING], waiting.0);
@@ -138,8 +103,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// The reason why a packet may not wait in a queue; `None` if it may. Then it is counted in the
     /// classes above.
     #[inline]
-    fn refusal(&mut self, queue: u32, amount: Amount) -> Option<Cause> {
-        let length = amount.bytes();
+    fn refusal(&mut self, queue: u32, length: u32) -> Option<Cause> {
         let node = self.nodes.at(queue);
         if node.is_full(length) {
             let bytes = node.is_full_of_bytes(length);
@@ -150,7 +114,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         }
         let parent = node.parent;
         if self.has_limits {
-            return self.refusal_above(parent, amount);
+            return self.refusal_above(parent, length);
         }
         if self.nodes.at(ROOT).is_full(length) {
             return Some(Cause::Room);
@@ -158,7 +122,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         let mut class = parent;
         while class != NONE {
             let node = self.nodes.at_mut(class);
-            node.waiting.add(amount);
+            node.waiting.add(Amount::of(1, length));
             class = node.parent;
         }
         None
@@ -166,15 +130,15 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
 
     /// The same check for classes that have limits.
     #[inline(never)]
-    fn refusal_above(&mut self, parent: u32, amount: Amount) -> Option<Cause> {
+    fn refusal_above(&mut self, parent: u32, length: u32) -> Option<Cause> {
         let mut class = parent;
         while class != NONE {
             let node = self.nodes.at_mut(class);
-            if node.is_full(amount.bytes()) {
-                self.give_back(parent, class, amount);
+            if node.is_full(length) {
+                self.give_back(parent, class, length);
                 return Some(if class == ROOT { Cause::Room } else { Cause::Share });
             }
-            node.waiting.add(amount);
+            node.waiting.add(Amount::of(1, length));
             class = node.parent;
         }
         None
@@ -182,10 +146,10 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
 
     /// The packet is not one of these classes'.
     #[cold]
-    fn give_back(&mut self, mut class: u32, end: u32, amount: Amount) {
+    fn give_back(&mut self, mut class: u32, end: u32, length: u32) {
         while class != end {
             let node = self.nodes.at_mut(class);
-            node.waiting.take(amount);
+            node.waiting.take(Amount::of(1, length));
             class = node.parent;
         }
     }
@@ -196,12 +160,12 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     fn make_room(
         &mut self,
         queue: u32,
-        amount: Amount,
+        length: u32,
         cause: Cause,
         dropped: &mut impl FnMut(T, Cause),
     ) -> Option<Cause> {
         let node = self.nodes.at(queue);
-        let fits = amount.bytes() <= node.byte_limit && node.packet_limit > 0;
+        let fits = length <= node.byte_limit && node.packet_limit > 0;
         if node.flags & HEAD == 0 || !fits {
             return Some(cause);
         }
@@ -213,10 +177,10 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         let mut refusal = Some(cause);
         while let Some(cause) = refusal {
             let Some(taken) = self.entries.pop(self.nodes.at_mut(queue)) else { break };
-            leaves(&mut self.nodes, self.words.as_ref(), parent, taken.amount());
-            count_drop(&self.nodes, self.words.as_ref(), queue, cause, taken.amount());
+            leaves(&mut self.nodes, self.words.as_ref(), parent, taken.length);
+            count_drop(&self.nodes, self.words.as_ref(), queue, cause, taken.length);
             dropped(taken.packet, cause);
-            refusal = self.refusal(queue, amount);
+            refusal = self.refusal(queue, length);
         }
         if refusal.is_some() {
             // This queue is empty now, and other queues of the class use the room.

@@ -17,8 +17,6 @@ struct Entry<T> {
     /// Length, with [`ECN`] and [`MARK`].
     length: u32,
     next: u32,
-    /// Frames on the wire: several for a super-packet.
-    frames: u16,
 }
 
 /// An entry that was taken out.
@@ -26,20 +24,10 @@ pub(crate) struct Taken<T> {
     pub(crate) packet: T,
     pub(crate) since_ns: u64,
     pub(crate) length: u32,
-    /// Its frames on the wire.
-    pub(crate) frames: u16,
     /// Whether its flow supports marks.
     pub(crate) ecn: bool,
     /// The packet gets a mark.
     pub(crate) mark: bool,
-}
-
-impl<T> Taken<T> {
-    /// Its frames and bytes.
-    #[inline]
-    pub(crate) fn amount(&self) -> Amount {
-        Amount::of(self.frames.into(), self.length)
-    }
 }
 
 /// See the file.
@@ -68,9 +56,7 @@ impl<T: Copy> Entries<T> {
     #[inline]
     pub(crate) fn push(&mut self, queue: &mut Node, new: Taken<T>) {
         let length = new.length | if new.ecn { ECN } else { 0 } | if new.mark { MARK } else { 0 };
-        let amount = new.amount();
-        let Taken { packet, since_ns, frames, .. } = new;
-        let entry = Entry { packet, since_ns, length, next: NONE, frames };
+        let entry = Entry { packet: new.packet, since_ns: new.since_ns, length, next: NONE };
         let index = if let Some(index) = self.free.pop() {
             self.entries[index as usize] = entry;
             index
@@ -84,17 +70,17 @@ impl<T: Copy> Entries<T> {
             self.entries[queue.second as usize].next = index;
         }
         queue.second = index;
-        queue.waiting.add(amount);
+        queue.waiting.add(Amount::of(1, new.length));
     }
 
     /// Removes the entry at the head of a queue; the caller updates the queue's own counts. Also
     /// returns the entry behind it.
     #[inline]
     pub(crate) fn take(&mut self, index: u32) -> Option<(Taken<T>, u32)> {
-        let &Entry { packet, since_ns, length, next, frames } = self.entries.get(index as usize)?;
+        let &Entry { packet, since_ns, length, next } = self.entries.get(index as usize)?;
         self.free.push(index);
         let (ecn, mark, length) = (length & ECN != 0, length & MARK != 0, length & LONGEST);
-        Some((Taken { packet, since_ns, length, frames, ecn, mark }, next))
+        Some((Taken { packet, since_ns, length, ecn, mark }, next))
     }
 
     /// Removes the packet that has waited longest.
@@ -105,7 +91,7 @@ impl<T: Copy> Entries<T> {
         if next == NONE {
             queue.second = NONE;
         }
-        queue.waiting.take(taken.amount());
+        queue.waiting.take(Amount::of(1, taken.length));
         Some(taken)
     }
 

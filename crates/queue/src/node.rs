@@ -39,7 +39,7 @@ impl Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
-    /// No packet below the node may be sent.
+    /// Nothing under it may be sent.
     Idle,
     /// The node is in its parent's list and waits for its turn.
     Ready,

@@ -45,7 +45,7 @@ trait Level {
 
 struct Queue;
 
-/// A class with this class below it.
+/// With this below it.
 struct Class<Below>(PhantomData<Below>);
 
 type Router = Class<Queue>;
@@ -257,7 +257,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         let mut next = first;
         while let Some((taken, behind)) = self.entries.take(next) {
             next = behind;
-            turn.add(taken.amount());
+            turn.add(Amount::of(1, taken.length));
             self.leaves(queue, taken);
             if turn.bytes() >= allowed || !self.has_room() {
                 break;
@@ -305,14 +305,14 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
             {
                 if !(taken.ecn && codel.settings.ecn) {
                     let parent = node.parent;
-                    leaves(nodes, self.words, parent, taken.amount());
-                    count_drop(nodes, self.words, queue, Cause::Delay, taken.amount());
+                    leaves(nodes, self.words, parent, taken.length);
+                    count_drop(nodes, self.words, queue, Cause::Delay, taken.length);
                     (self.dropped)(taken.packet, Cause::Delay);
                     continue;
                 }
                 taken.mark = true;
             }
-            turn.add(taken.amount());
+            turn.add(Amount::of(1, taken.length));
             self.leaves(queue, taken);
         }
         turn

@@ -129,7 +129,7 @@ pub struct Red {
 /// Controlled delay, RFC 8289.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Codel {
-    /// A waiting time that is acceptable.
+    /// A waiting time that is fine.
     pub target_ns: u64,
     /// CoDel's interval: if all packets wait longer than the target for this time, one is dropped.
     pub interval_ns: u64,

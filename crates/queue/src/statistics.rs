@@ -34,8 +34,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::node::Amount;
-
 /// Words of a node.
 pub const WORDS: usize = 40;
 /// Number of classes of waiting times.
@@ -172,7 +170,7 @@ pub fn bucket_ns(bucket: usize) -> u64 {
 /// The part of a node's words that each packet touches: a cache line.
 pub(crate) type Hot = [AtomicU64; HOT];
 
-/// The words of all nodes, by index.
+/// All nodes', by index.
 #[inline]
 pub(crate) fn hot(words: &[AtomicU64]) -> &[Hot] {
     words.as_chunks().0
@@ -237,10 +235,10 @@ impl<'a> Counters<'a> {
         add(&self.cold()[HANDED_BACK], 1);
     }
 
-    pub(crate) fn dropped(self, cause: Cause, lost: Amount) {
+    pub(crate) fn dropped(self, cause: Cause, bytes: u32) {
         if let Some(at) = Cause::COUNTED.iter().position(|counted| *counted == cause) {
-            add(&self.cold()[DROPS + at], lost.packets().into());
-            add(&self.cold()[DROPPED_BYTES], lost.bytes().into());
+            add(&self.cold()[DROPS + at], 1);
+            add(&self.cold()[DROPPED_BYTES], bytes.into());
         }
     }
 
@@ -286,7 +284,7 @@ mod tests {
             for ns in [5000, 1 << 40] {
                 waited(of(1).hot(), ns).into_iter().for_each(|bucket| of(1).write(bucket));
             }
-            of(1).dropped(Cause::Room, Amount::of(1, 100));
+            of(1).dropped(Cause::Room, 100);
             let read = Statistics::read(&words, 1);
             assert_eq!((read.waited[3], read.waited[23]), (count, count));
             assert_eq!((read.drops[5], read.dropped_bytes), (count, count * 100));

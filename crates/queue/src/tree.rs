@@ -71,7 +71,7 @@ pub enum Error {
 
 /// The state of a queue's policy.
 pub(crate) enum PolicyState {
-    /// No policy.
+    /// Nothing.
     Plain,
     Red(RedState),
     Codel(CodelState),
@@ -349,14 +349,12 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
                 continue;
             }
             self.nodes.at_mut(queue).note_peak();
-            let mut left = packets;
-            while left > 0 {
+            for _ in 0..packets {
                 let Some(taken) = self.entries.pop(self.nodes.at_mut(queue)) else { break };
-                left = left.saturating_sub(taken.frames.into());
                 if keep(&taken.packet) {
                     self.entries.push(self.nodes.at_mut(queue), taken);
                 } else {
-                    leaves(&mut self.nodes, self.words.as_ref(), parent, taken.amount());
+                    leaves(&mut self.nodes, self.words.as_ref(), parent, taken.length);
                     self.count_handed_back(queue);
                     handed_back(taken.packet);
                 }
@@ -374,7 +372,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         if self.nodes.at(node).level == Level::Queue {
             self.nodes.at_mut(node).note_peak();
             while let Some(taken) = self.entries.pop(self.nodes.at_mut(node)) {
-                leaves(&mut self.nodes, self.words.as_ref(), parent, taken.amount());
+                leaves(&mut self.nodes, self.words.as_ref(), parent, taken.length);
                 self.count_handed_back(node);
                 handed_back(taken.packet);
             }

@@ -27,7 +27,7 @@ enum Answer {
     Refused(i32),
 }
 
-/// The end that requests connections.
+/// The end that asks.
 pub struct Connector(Channel<(), Answer>);
 
 /// The reason why a connection was not made.

@@ -15,7 +15,7 @@ pub enum Resource {
     Write(String),
     /// A listening socket.
     Listen(Socket),
-    /// A socket that connects to another one.
+    /// A socket that finds another.
     Connect(Socket),
 }
 
@@ -68,7 +68,7 @@ pub enum Place {
 }
 
 impl Access {
-    /// All kinds of access, by name.
+    /// All, by name.
     pub const ALL: [(&'static str, Access); 4] = [
         ("read", Access::Read),
         ("write", Access::Write),
@@ -196,7 +196,7 @@ impl Resource {
         socket.kind == Kind::Memif
     }
 
-    /// The name of the resource without its use.
+    /// Its name without its use.
     pub fn what(&self) -> String {
         match self {
             Resource::Read(path) | Resource::Write(path) => path.clone(),

@@ -1,4 +1,4 @@
-//! `/v1/apply`, and `PUT` and `DELETE` of single objects: changes of the desired state.
+//! `/v1/apply`, and `PUT` and `DELETE` of single objects: desired state changes.
 
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
@@ -20,8 +20,7 @@ use crate::state::Api;
 use crate::who::Who;
 use crate::{elsewhere, noted};
 
-/// The maximum number of checks of one change: a check is repeated if another change was made
-/// meanwhile.
+/// Most checks of a change that other changes overtake.
 const TRIES: usize = 16;
 
 pub(crate) fn routes() -> Router<Api> {
@@ -55,8 +54,8 @@ enum Wish {
     Delete { key: Key, dry_run: bool },
 }
 
-/// Applies these documents. Objects that are not named remain, unless they are pruned. The answer
-/// is sent when the routers run. A failed check changes nothing.
+/// Applies these texts; objects that are not named stay, unless they are pruned. Answers when
+/// routers run. A failed check changes nothing.
 #[utoipa::path(post, path = "/v1/apply", tag = "objects",
     params(("dry_run" = Option<bool>, Query, description = "Only return the changes, and change nothing"),
         ("prune" = Option<bool>, Query, description = "Remove objects that the texts do not name")),
@@ -110,7 +109,7 @@ pub(crate) async fn put_one(
     put_document(&api, &who, Key::new(kind(&kinds)?, name), options, &body).await
 }
 
-/// Applies the document of one router.
+/// Makes one router be as given.
 #[utoipa::path(put, path = "/v1/routers/{slice}/{name}", tag = "objects",
     params(("slice" = String, Path, description = "The slice that owns it"),
         ("name" = String, Path, description = "Its name"),
@@ -181,7 +180,7 @@ async fn put_document(
     let request = ApplyRequest { sources, dry_run: options.dry_run, ..ApplyRequest::default() };
     let found = request.bundle().keys();
     if found.is_empty() {
-        // A document that cannot be read has no name.
+        // A text that cannot be read has no name.
         request
             .bundle()
             .documents()
@@ -214,8 +213,7 @@ fn utf8(body: &Bytes) -> Result<String, Problem> {
 /// the state has changed meanwhile.
 async fn carry_out(api: &Api, who: &Who, wish: Wish) -> Answer<Applied> {
     let wish = std::sync::Arc::new(wish);
-    // Changes through this interface wait for each other. So only other interfaces can change the
-    // state between check and change.
+    // One after the other: only other interfaces can change the state between check and change.
     let _turn = api.turn.lock().await;
     for _ in 0..TRIES {
         let Accepted { revision: base, stored, documents } = api.requests.accepted().await?;
@@ -235,7 +233,7 @@ async fn carry_out(api: &Api, who: &Who, wish: Wish) -> Answer<Applied> {
         let submission = tokio::task::spawn_blocking(checking)
             .await
             .map_err(|error| ProblemDetails::failed(error.to_string()))??;
-        // Other programs may have changed the kernel's objects: this change repairs them.
+        // Changes by other programs: this one repairs them.
         api.requests.look_at_hosts(&api.instance).await?;
         let outcome = api.requests.submit(submission).await?;
         match outcome {
@@ -284,8 +282,8 @@ async fn may_delete(
     }
 }
 
-/// Checks a requested change. `owner`: documents and roles of a caller that is no admin. `own`:
-/// names of this node.
+/// Checks a wish. `owner`: documents and roles of a caller that is no admin. `own`: names of this
+/// node.
 fn check(
     wish: &Wish,
     base: u64,
@@ -298,8 +296,8 @@ fn check(
     let (bundle, prune, dry_run, colour) = match wish {
         Wish::Apply(request) => {
             let mut bundle = request.bundle();
-            // The command line has already compiled sources with their own headers. Other clients
-            // send source texts.
+            // The command line has compiled sources with their own headers. Other clients send
+            // texts.
             bundle.compile(|path, text| match compile_text(path, text) {
                 Ok(compiled) => Ok(compiled.object),
                 Err(error) => Err(error.to_string()),
@@ -307,8 +305,8 @@ fn check(
             (bundle, request.prune, request.dry_run, request.colour)
         }
         Wish::Delete { key, dry_run } => {
-            // Without them, generated text of other documents would be wrong: report the objects
-            // that need it.
+            // Without them, generated text of other documents would be wrong: report which objects
+            // need it.
             let all = Bundle::default().merge(&kept).ok();
             if let Some(why) = all.and_then(|all| all.needed(key)) {
                 return Err(ProblemDetails::configuration(why).into());

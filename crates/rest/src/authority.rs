@@ -1,8 +1,8 @@
-//! Certificates: those that the operator gave to the node, or those of its own authority.
+//! Certificates: those that the node was given, or its own authority's.
 //!
-//! The authority's key and certificate are stored in the folder of the documents, which only root
-//! can enter. Each start makes a new certificate of the node, so the certificate always names the
-//! present addresses.
+//! The authority's key and certificate are stored beside the documents, in a folder that only root
+//! can enter. Each start makes a new certificate of the node, so it always names the present
+//! addresses.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -87,7 +87,7 @@ fn own(folder: &Path, instance: &Instance, at: SocketAddr) -> Result<Certificate
     Ok((vec![certificate.der().clone()], secret))
 }
 
-/// The authority of an instance; makes the authority if it does not exist.
+/// The authority of an instance; makes it if it does not exist.
 fn authority(folder: &Path, instance: &Instance) -> Result<Issuer<'static, KeyPair>, NodeError> {
     let (certificate, key) = (folder.join(CERTIFICATE), folder.join(KEY));
     let shown = key.display().to_string();
@@ -112,7 +112,7 @@ fn authority(folder: &Path, instance: &Instance) -> Result<Issuer<'static, KeyPa
     Ok(Issuer::new(params, key))
 }
 
-/// Writes a file completely, or not at all.
+/// Writes a file as a whole, or not.
 fn write(path: &Path, mode: u32, text: &str) -> std::io::Result<()> {
     let new = PathBuf::from(format!("{}.new", path.display()));
     let mut file =

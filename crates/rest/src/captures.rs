@@ -26,10 +26,10 @@ use crate::who::Who;
 
 /// Time between two looks at the rings.
 const EVERY: Duration = Duration::from_millis(5);
-/// The interval of empty lines: they show a reader that no packet has arrived, and detect a closed
+/// Interval of empty lines: they show a reader that no packet has arrived, and detect a closed
 /// reader.
 const IDLE: Duration = Duration::from_millis(200);
-/// The maximum number of pieces that wait for a slow reader.
+/// Pieces that may wait for a slow reader.
 const WAITING: usize = 16;
 
 pub(crate) fn routes() -> Router<Api> {
@@ -55,8 +55,7 @@ fn rate() -> u32 {
     100_000
 }
 
-/// Streams packets of interfaces, one JSON document in each line: first the interfaces, then each
-/// packet.
+/// Packets of interfaces, a JSON document a line: first the interfaces, then each packet.
 #[utoipa::path(get, path = "/v1/captures", tag = "routers",
     params(("target" = String, Query, description = "SLICE/ROUTER.INTERFACE, SLICE/ROUTER, or slice:NAME; for admins also ports and links"),
         ("snaplen" = Option<u32>, Query, description = "Bytes of a frame, at most"),
@@ -84,7 +83,7 @@ pub(crate) async fn capture(
     Ok((kind, Body::from_stream(ReceiverStream::new(receiver))).into_response())
 }
 
-/// The object whose event records the capture.
+/// The object whose event a capture is.
 fn object(target: &str) -> (&str, &str) {
     match target.split_once('/') {
         Some(_) => ("router", target.split('.').next().unwrap_or(target)),
@@ -108,7 +107,7 @@ fn begin_at(instance: &Instance, who: &Who, wanted: &Wanted) -> Result<Session, 
     let directory = instance.directory();
     let allowed = |router: &str| who.may(Role::Operator, slice_of(router));
     if let Some(roles) = who.roles() {
-        // The name is checked before the capture starts, among the objects that the user sees.
+        // Checked before the capture starts, among the objects that the user sees.
         let mut scene = describe(&directory).map_err(|error| refused(&error))?;
         scene.routers.retain(|router| roles.contains_key(router.slice()));
         scene.ports.clear();

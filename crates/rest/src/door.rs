@@ -1,9 +1,9 @@
-//! The resource manager of a slice: an abstract Unix socket `@europa` in the network namespace of each
-//! router with a slow path, at which the node answers the programs there.
+//! The rules of a slice from inside: an abstract Unix socket `@europa` in the network namespace of
+//! each router with a slow path, at which the node answers the programs there.
 //!
-//! Abstract sockets belong to a network namespace: no other namespace reaches it. A request there
-//! has the rights of an owner of the router's own slice, and no others. It has the form that it has
-//! outside: rules, ports of the machine, resources, handlers and documents. The client may be hostile. So connections are few and end after a
+//! Abstract sockets belong to a network namespace: no other namespace reaches it, and a request
+//! there can only concern the router's own slice. The only resource is `/v1/slices/SLICE/filters`,
+//! in the same form as outside. The client may be hostile. So connections are few and end after a
 //! while. Requests are short, and pauses between them leave the node time for other clients.
 
 use std::io;
@@ -13,31 +13,32 @@ use std::task::{Context, Poll, ready};
 use std::thread;
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::middleware::{Next, from_fn_with_state, map_response};
-use axum::response::Response;
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::middleware::{from_extractor, map_response};
+use axum::routing::get;
+use axum::{Extension, Json, Router};
+use europa_api::rest::{FilterChanged, FilterChanges, FilterList, ProblemDetails};
 use europa_node::{Doing, NodeError, OpenedDoor};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Sleep, sleep};
 
+use crate::filters;
+use crate::problem::{self, Answer, NoOptions};
 use crate::state::Api;
-use crate::who::{self, Who};
-use crate::{apply, filters, handlers, machine_ports, objects, problem, resources};
+use crate::who::Who;
 
-/// The maximum number of open connections of a router. Others wait.
+/// Connections of a router at a time. More wait.
 const MOST_CONNECTIONS: usize = 4;
 /// Time limit of a connection.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The longest request: some hundred thousand rules in the format of ClassBench.
+/// Largest request: some hundred thousand rules as ClassBench writes them.
 const MOST_BYTES: usize = 16 << 20;
 /// Between two requests.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Serves the sockets in a separate thread: programs of slices with many requests delay no other
-/// request.
+/// Serves doors in a separate thread: programs of slices with many requests delay no other request.
 pub(crate) fn start(api: Api, doors: mpsc::UnboundedReceiver<OpenedDoor>) -> Result<(), NodeError> {
     let what = "starting the thread for programs of slices";
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -52,7 +53,7 @@ pub(crate) fn start(api: Api, doors: mpsc::UnboundedReceiver<OpenedDoor>) -> Res
     Ok(())
 }
 
-/// Serves all open sockets, until the node has ended and can open no others.
+/// Serves all open doors, until no node is left that could open one.
 async fn serve(api: Api, mut doors: mpsc::UnboundedReceiver<OpenedDoor>) {
     while let Some(OpenedDoor { listener, slice, closed }) = doors.recv().await {
         let listener = match tokio::net::UnixListener::from_std(listener) {
@@ -73,7 +74,7 @@ async fn serve(api: Api, mut doors: mpsc::UnboundedReceiver<OpenedDoor>) {
     }
 }
 
-/// The door of a router.
+/// The state of handlers here.
 #[derive(Clone)]
 struct Inside {
     api: Api,
@@ -82,32 +83,46 @@ struct Inside {
 }
 
 fn routes(inside: Inside) -> Router {
-    let api = inside.api.clone();
     Router::new()
-        .merge(filters::routes())
-        .merge(machine_ports::routes())
-        .merge(resources::routes())
-        .merge(handlers::routes())
-        .merge(objects::routes())
-        .merge(apply::routes())
+        .route("/v1/slices/{slice}/filters", get(list).post(change))
         .fallback(problem::no_such_path)
         .method_not_allowed_fallback(problem::no_such_method)
-        .layer(from_fn_with_state(inside, enter))
+        .route_layer(from_extractor::<NoOptions>())
         .layer(DefaultBodyLimit::max(MOST_BYTES))
         .layer(map_response(problem::as_problem))
-        .with_state(api)
+        .with_state(inside)
 }
 
-/// Has a request wait for its turn, which delays other requests of the router a little, and lets it
-/// through as one of the slice's owner.
-async fn enter(State(inside): State<Inside>, request: Request, next: Next) -> Response {
-    let turn = inside.turn.lock().await;
-    sleep(PAUSE).await;
-    drop(turn);
-    who::pass(&inside.api, Who::inside(&inside.slice), request, next).await
+impl Inside {
+    /// Waits for its turn, and delays other requests of the router a little, too.
+    async fn enter(&self, slice: &str) -> Result<(), ProblemDetails> {
+        let turn = self.turn.lock().await;
+        sleep(PAUSE).await;
+        drop(turn);
+        if *slice == *self.slice {
+            return Ok(());
+        }
+        let own = &self.slice;
+        Err(ProblemDetails::not_found(format!("there is no slice {slice} here, only {own}")))
+    }
 }
 
-/// Accepts few connections at a time.
+async fn list(State(inside): State<Inside>, Path(slice): Path<String>) -> Answer<FilterList> {
+    inside.enter(&slice).await?;
+    filters::list(State(inside.api), Path(slice)).await
+}
+
+async fn change(
+    State(inside): State<Inside>,
+    Path(slice): Path<String>,
+    Json(request): Json<FilterChanges>,
+) -> Answer<FilterChanged> {
+    inside.enter(&slice).await?;
+    let who = Extension(Who::inside(&slice));
+    filters::change(State(inside.api), who, Path(slice), Json(request)).await
+}
+
+/// Takes few connections at a time.
 struct Few {
     listener: tokio::net::UnixListener,
     free: Arc<Semaphore>,
@@ -125,7 +140,7 @@ impl axum::serve::Listener for Few {
                     let end = Box::pin(sleep(PATIENCE));
                     return (Short { stream, end, _taken: taken }, from);
                 }
-                // For example, no descriptor is free.
+                // No descriptors are left, for example.
                 _ => sleep(Duration::from_millis(100)).await,
             }
         }

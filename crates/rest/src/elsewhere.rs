@@ -1,4 +1,4 @@
-//! Refuses documents of a cluster in a node that belongs to none.
+//! Refuses documents of a cluster in a node without one.
 
 use europa_api::{Documents, Problem, Problems, Source};
 use europa_node::Instance;
@@ -9,8 +9,8 @@ pub(crate) fn own_names(instance: &Instance) -> Vec<String> {
     std::iter::once(instance.name().to_owned()).chain(machine).collect()
 }
 
-/// The mistakes in new documents that name or describe another node. `sources` are the texts of the
-/// request; the places of stored documents follow them.
+/// The mistakes of new documents that name another node, or describe one. `sources` are the texts
+/// of the request: places of stored documents follow them.
 pub(crate) fn refused(
     documents: &Documents,
     own: &[String],
@@ -51,7 +51,7 @@ mod tests {
             let sources = [Source { path: "t.yaml".into(), text }];
             let documents = parse(&sources).unwrap_or_else(|p| panic!("{}", p.render(false)));
             let refused = refused(&documents, &["here".to_owned()], &sources);
-            // Stored documents are not checked.
+            // Stored ones are not checked.
             assert!(super::refused(&documents, &[], &[]).is_none());
             refused.map(|problems| problems.render(false))
         };

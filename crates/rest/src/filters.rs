@@ -1,4 +1,4 @@
-//! `/v1/slices/SLICE/filters`: the rules that have numbers, and counters of all rules.
+//! `/v1/slices/SLICE/filters`: rules that have numbers, and how often all rules have counted.
 
 use axum::extract::{Path, State};
 use axum::middleware::from_extractor;
@@ -20,7 +20,7 @@ pub(crate) fn routes() -> Router<Api> {
         .route_layer(from_extractor::<NoOptions>())
 }
 
-/// A slice's rules, and how many packets each rule has matched.
+/// A slice's rules, and how often each has counted.
 #[utoipa::path(get, path = "/v1/slices/{slice}/filters", operation_id = "list_filters", tag = "filters",
     params(("slice" = String, Path, description = "The slice")),
     responses(
@@ -32,7 +32,7 @@ pub(crate) async fn list(State(api): State<Api>, Path(slice): Path<String>) -> A
 }
 
 /// Adds and removes rules of a slice in one step: no packet is matched against a part of the
-/// change. The answer is sent when the rules are in force and stored.
+/// change. The rules are in force and stored when this answers.
 #[utoipa::path(post, path = "/v1/slices/{slice}/filters", operation_id = "change_filters", tag = "filters",
     params(("slice" = String, Path, description = "The slice")),
     request_body = ref("#/components/schemas/FilterChanges"),
@@ -49,11 +49,12 @@ pub(crate) async fn change(
     Json(request): Json<FilterChanges>,
 ) -> Answer<FilterChanged> {
     let name = slice.clone();
-    // Reading many rules takes long, so another thread does it.
+    // Many rules take long, so another thread reads them.
     let reading = tokio::task::spawn_blocking(move || read(slice, request));
     let changes = reading.await.map_err(|error| ProblemDetails::failed(error.to_string()))??;
     let changed = api.requests.change_filters(changes).await?;
-    // A program may change rules a thousand times a second; its events would replace all others.
+    // A program may change rules a thousand times a second, and its events would replace all
+    // others.
     if who.is_outside() {
         let message = format!("{} rules added, {} removed", changed.added.len(), changed.removed);
         api.events.asked(who.by(), ("slice", &name), "FiltersChanged", message);
@@ -78,7 +79,7 @@ fn read(slice: String, request: FilterChanges) -> Result<OwnChanges, Problem> {
     Ok(OwnChanges { slice, replace, removed, added })
 }
 
-/// The rules of a file in the format of ClassBench.
+/// The rules of a file of ClassBench's.
 fn rules(file: &ClassBench) -> Result<Vec<Rule>, Problems> {
     let sources = [Source { path: (&file.file).into(), text: file.text.clone() }];
     let wrong = |line: usize, message: String| {

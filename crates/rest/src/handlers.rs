@@ -94,7 +94,7 @@ async fn ask(api: &Api, name: String, order: Order) -> Result<String, Problem> {
     api.requests.known_router(&name).await?;
     api.requests.ask_router(&name, order).await?.map_err(|why| {
         let detail = format!("router {name}: {why}");
-        // A router answers only with a text.
+        // A router has no other answer than a text.
         let is_missing =
             why.starts_with("no element ") || why.ends_with("' handler") && why.starts_with("no '");
         let problem = if is_missing { ProblemDetails::not_found } else { ProblemDetails::conflict };

@@ -1,9 +1,9 @@
 //! The REST interface: a Unix socket, served by a thread of its own.
 //!
-//! The functions that serve requests have no state of their own. They send requests to the node's
-//! loop through [`europa_node::Requests`] and wait. They read files, parse configurations and write
-//! streams themselves, so that the loop never waits for a client. A new resource is a file with its
-//! own `routes()`, its line in `routes`, and its functions in the list in `openapi`.
+//! Handlers have no state. They send requests to the node's loop by [`europa_node::Requests`] and
+//! wait. Files are read, configurations parsed and streams fed here, so that the loop never waits
+//! for a client. A new resource is a file with a `routes()` of its own, its line in `routes`, and
+//! its functions in the list in `openapi`.
 //!
 //! | file       | resources                                     |
 //! |------------|-----------------------------------------------|
@@ -11,8 +11,7 @@
 //! | `elsewhere` | documents of clusters, which are refused     |
 //! | `objects`  | `/v1/{ports,slices,links,routers}`, `/v1/node` |
 //! | `filters`  | rules of slices                               |
-//! | `machine_ports`, `resources` | ports of the machine of slices; what slices have |
-//! | `door`     | all of a slice's own from inside              |
+//! | `door`     | the same from inside, for a slice's own       |
 //! | `lsps`     | `/v1/lsps`: flows and their paths              |
 //! | `handlers` | handlers of a router's elements, restart      |
 //! | `streams`  | `/v1/events`, `/v1/logs`                      |
@@ -39,7 +38,6 @@ mod elsewhere;
 mod filters;
 mod handlers;
 mod lsps;
-mod machine_ports;
 mod metrics;
 mod noted;
 mod objects;
@@ -47,7 +45,6 @@ mod openapi;
 mod openmetrics;
 mod owners;
 mod problem;
-mod resources;
 mod routes;
 mod secure;
 mod settings;
@@ -77,10 +74,10 @@ use self::state::Api;
 use self::tokens::Tokens;
 use self::who::{Peer, Who};
 
-/// The time for connections to end when the node ends.
+/// Time for connections to end when the node ends.
 const FAREWELL: Duration = Duration::from_millis(300);
 
-/// The serving thread; it runs until [`Rest::end`].
+/// The thread that serves, until [`Rest::end`].
 pub struct Rest {
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
@@ -129,7 +126,7 @@ impl Rest {
                 let routes =
                     metrics::routes().layer(Extension(Who::root())).with_state(api.clone());
                 match tokio::net::TcpListener::from_std(scraped) {
-                    // The task ends with the runtime.
+                    // It ends with the runtime.
                     Ok(listener) => drop(tokio::spawn(axum::serve(listener, routes).into_future())),
                     Err(error) => tracing::error!("metrics: {error}"),
                 }
@@ -157,14 +154,14 @@ impl Rest {
         Ok(Rest { stop, thread })
     }
 
-    /// Ends the thread after pending answers have been sent.
+    /// Ends it after pending answers have been sent.
     pub fn end(self) {
         let _ = self.stop.send(());
         let _ = self.thread.join();
     }
 }
 
-/// Listens for Prometheus at the address.
+/// Listens at the address for Prometheus.
 fn listen(at: SocketAddr) -> Result<TcpListener, NodeError> {
     let listener = TcpListener::bind(at).doing(format!("listening at {at} for metrics"))?;
     listener.set_nonblocking(true).doing(format!("listening at {at} for metrics"))?;

@@ -19,7 +19,7 @@ pub(crate) fn routes() -> Router<Api> {
         .route_layer(from_extractor::<NoOptions>())
 }
 
-/// All flows and their paths, with the part of every router.
+/// All flows and their paths, with every router's part.
 #[utoipa::path(get, path = "/v1/lsps", tag = "flows", operation_id = "list_lsps", responses(
     (status = 200, description = "Flows and paths", body = ref("#/components/schemas/LspList")),
     (status = 409, description = "A signaller does not answer",
@@ -80,7 +80,7 @@ fn hop(hop: HopState) -> PathHop {
     PathHop { router, label_in: incoming, label_out: outgoing, interface, via }
 }
 
-/// Converts bytes a second into bits a second.
+/// Bits a second of bytes a second.
 fn bits(bytes: f64) -> u64 {
     (bytes.max(0.0) * 8.0).round() as u64
 }

@@ -1,5 +1,5 @@
-//! `/metrics`: counters for Prometheus, at the socket of the REST interface and, if configured, at
-//! a TCP port.
+//! `/metrics`: counters for Prometheus, here and, if the node has an address for it, on a TCP port
+//! of its own.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use crate::problem::Problem;
 use crate::state::Api;
 use crate::who::Who;
 
-/// The longest time to wait until signallers report which flows are up.
+/// Time limit for signallers to report which flows are up.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) fn routes() -> Router<Api> {
     Router::new().route("/metrics", get(metrics))
 }
 
-/// All counters, in the text format of OpenMetrics.
+/// Counters of everything, in the text format of OpenMetrics.
 #[utoipa::path(get, path = "/metrics", tag = "node", responses(
     (status = 200, description = "Counters", content_type = "application/openmetrics-text")))]
 pub(crate) async fn metrics(

@@ -1,14 +1,14 @@
-//! Records changes of the desired state as events, with actor, change and origin.
+//! Changes of desired state as events: actor, change and origin.
 
 use europa_api::rest::{Action, Applied};
 
 use crate::state::Api;
 use crate::who::Who;
 
-/// The maximum number of objects' names in an event.
+/// Most names of objects in an event.
 const MOST_NAMES: usize = 16;
 
-/// Records a change and its actor. Removes the tokens of removed users.
+/// Notes a change with its actor. Removes the tokens of removed users.
 pub(crate) fn applied(api: &Api, who: &Who, applied: &Applied) {
     if applied.dry_run || applied.changes.is_empty() {
         return;
@@ -27,7 +27,7 @@ pub(crate) fn applied(api: &Api, who: &Who, applied: &Applied) {
     let told: Vec<String> = told.map(|one| format!("{} {}", word(one.action), one.key())).collect();
     let more = applied.changes.len().saturating_sub(MOST_NAMES);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    // A change that concerns a single slice is an event of that slice.
+    // A change that concerns one slice alone is an event of that slice.
     let slices = applied.changes.iter().map(|one| match one.kind.as_str() {
         "router" => one.name.split_once('/').map(|(slice, _)| slice),
         "slice" => Some(one.name.as_str()),

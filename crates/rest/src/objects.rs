@@ -5,9 +5,9 @@ use std::collections::HashSet;
 
 use axum::extract::{Path, Query, State};
 use axum::middleware::from_extractor;
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use axum::{Extension, Json, Router};
-use europa_api::rest::{NodeInfo, Object, Objects, ProblemDetails, Said, Whoami};
+use europa_api::rest::{Lease, NodeInfo, Object, Objects, ProblemDetails, Said, Whoami};
 use europa_api::stats::{LedgerStats, NodeStats};
 use europa_router::orders::Order;
 use serde::Deserialize;
@@ -18,7 +18,7 @@ use crate::problem::{Answer, NoOptions, Problem};
 use crate::state::Api;
 use crate::who::Who;
 
-/// The kinds, by the plural that paths contain.
+/// Kinds by the plural that stands in paths.
 pub(crate) const KINDS: [(&str, &str); 8] = [
     ("ports", "port"),
     ("slices", "slice"),
@@ -35,6 +35,7 @@ pub(crate) fn routes() -> Router<Api> {
         .route("/v1/node", get(node))
         .route("/v1/whoami", get(whoami))
         .route("/v1/down", post(down))
+        .route("/v1/lease", put(lease))
         .route("/v1/{kinds}", get(list))
         .route("/v1/{kinds}/{name}", get(one))
         .route("/v1/{kinds}/{slice}/{name}", get(router))
@@ -46,7 +47,7 @@ pub(crate) fn routes() -> Router<Api> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
-    /// Whether the routers are asked for their ledgers.
+    /// The routers are asked for their ledgers.
     #[serde(default)]
     ledgers: bool,
 }
@@ -115,8 +116,7 @@ pub(crate) async fn shown_stats(api: &Api, who: &Who) -> Result<NodeStats, Probl
     })
 }
 
-/// Asks all routers at the same time where their packets are. A router that does not answer has no
-/// ledger.
+/// Asks routers at once where their packets are. A router that does not answer has no ledger.
 async fn ledgers(
     api: &Api,
     shown: HashSet<String>,
@@ -133,12 +133,35 @@ async fn ledgers(
     Ok(asked.join_all().await.into_iter().flatten().collect())
 }
 
-/// Ends the node and removes all its objects. The answer is sent when this is done.
+/// Ends the node and removes all its objects. Answers when that is done.
 #[utoipa::path(post, path = "/v1/down", tag = "node", responses(
     (status = 200, description = "It is done", body = ref("#/components/schemas/Said"))))]
 pub(crate) async fn down(State(api): State<Api>, Extension(who): Extension<Who>) -> Answer<Said> {
     api.events.asked(who.by(), ("node", ""), "Down", "everything is taken down".to_owned());
     Ok(Json(api.requests.end().await?))
+}
+
+/// The latest deadline of a lease that is not a mistake, from now on.
+const LONGEST_LEASE_NS: u64 = 60_000_000_000;
+
+/// Notes until when the node has a lease in its cluster.
+///
+/// Until then, ports of routers with `without_lease: stop` carry frames. A cluster's agent calls
+/// this after each renewal.
+#[utoipa::path(put, path = "/v1/lease", tag = "node",
+    request_body = ref("#/components/schemas/Lease"),
+    responses((status = 200, description = "It is noted", body = ref("#/components/schemas/Said"))))]
+pub(crate) async fn lease(State(api): State<Api>, Json(lease): Json<Lease>) -> Answer<Said> {
+    let latest = europa_node::boot_ns().saturating_add(LONGEST_LEASE_NS);
+    if lease.deadline_ns > latest {
+        return Err(ProblemDetails::bad_request(format!(
+            "deadline_ns {} is more than 60 s after now: it is in nanoseconds of CLOCK_BOOTTIME",
+            lease.deadline_ns
+        ))
+        .into());
+    }
+    api.requests.renew(lease.deadline_ns).await?;
+    Ok(Json(Said::default()))
 }
 
 /// All objects of a kind.

@@ -1,4 +1,4 @@
-//! `/v1/openapi.json` and `/v1/schema.json`: the description of the interface, for programs.
+//! `/v1/openapi.json` and `/v1/schema.json`: the interface, for programs.
 
 use axum::middleware::from_extractor;
 use axum::routing::get;
@@ -8,10 +8,7 @@ use utoipa::OpenApi;
 
 use crate::problem::NoOptions;
 use crate::state::Api;
-use crate::{
-    apply, captures, filters, handlers, lsps, machine_ports, metrics, objects, resources, streams,
-    tokens,
-};
+use crate::{apply, captures, filters, handlers, lsps, metrics, objects, streams, tokens};
 
 pub(crate) fn routes() -> Router<Api> {
     Router::new()
@@ -52,6 +49,7 @@ async fn schema() -> Json<Value> {
         objects::whoami,
         objects::stats,
         objects::down,
+        objects::lease,
         objects::list,
         objects::one,
         objects::router,
@@ -60,10 +58,6 @@ async fn schema() -> Json<Value> {
         handlers::read,
         handlers::write,
         handlers::restart,
-        machine_ports::list,
-        machine_ports::map,
-        machine_ports::unmap,
-        resources::list,
         lsps::list,
         lsps::one,
         metrics::metrics,
@@ -101,7 +95,7 @@ const REFUSED_CHANGES: &[(&str, &str)] = &[
     ("500", "The change failed and was undone"),
 ];
 
-/// Adds the common answers to the description of every request that does not have them yet.
+/// Adds the common answers to every request, unless its function has them.
 fn add_refusals(document: &mut Value) {
     let paths = document.pointer_mut("/paths").and_then(Value::as_object_mut);
     for (path, operations) in paths.into_iter().flatten() {

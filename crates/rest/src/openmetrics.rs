@@ -1,7 +1,7 @@
 //! Counters for Prometheus, in the text format of OpenMetrics.
 //!
-//! Names, labels and units are listed in `docs/metrics.md`: a change of one of them here breaks
-//! users' dashboards.
+//! Names, labels and units are listed in `docs/metrics.md`: a change of one here breaks users'
+//! dashboards.
 
 mod tunnels;
 
@@ -41,7 +41,7 @@ struct Metrics {
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
 
-/// Writes a counter with a value for each set of labels; if there is none, omits the counter.
+/// A counter with a value for each set of labels; omitted if there is none.
 fn counter<'a, V: EncodeCounterValue>(
     encoder: &mut DescriptorEncoder,
     name: &str,
@@ -61,7 +61,7 @@ fn counter<'a, V: EncodeCounterValue>(
     })
 }
 
-/// Writes a counter with a value for each set of labels and each cause of a drop.
+/// A counter with a value for each set of labels and each cause of a drop.
 fn drops<'a>(
     encoder: &mut DescriptorEncoder,
     name: &str,
@@ -233,7 +233,7 @@ impl Metrics {
         )
     }
 
-    /// Writes the queues in which packets wait; a class is the sum of its queues.
+    /// Queues with waiting packets: classes are their sums.
     fn queues(&self, to: &mut DescriptorEncoder) -> fmt::Result {
         let numbers: Vec<(String, &QueueStats)> = (self.stats.queues.iter())
             .filter_map(|queue| Some((queue.queue?.to_string(), queue)))
@@ -328,7 +328,7 @@ impl Metrics {
                 let (slice, rest) = one.name.split_once('/')?;
                 let (router, interface) = rest.split_once('.')?;
                 let labels = vec![("slice", slice), ("router", router), ("interface", interface)];
-                // Rates are in bytes a second, as other counters are in bytes.
+                // Rates are bytes a second, as other counters are bytes.
                 Some((labels, value(one) / 8))
             })
         };
@@ -361,8 +361,6 @@ impl Metrics {
             ("switch_socket_calls", "System calls to send by a socket.", switch.socket_calls),
             ("switch_socket_frames", "Frames that left by a socket.", switch.socket_frames),
             ("switch_link_frames", "Frames that went over links.", switch.link_frames),
-            ("switch_whole_packets", "Super-packets that left uncut.", switch.whole_packets),
-            ("switch_cut_packets", "Super-packets that were cut.", switch.cut_packets),
             ("switch_sleeps", "Times that the switch slept.", switch.sleeps),
         ] {
             counter(to, name, help, one(value))?;

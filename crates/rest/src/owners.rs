@@ -1,7 +1,7 @@
-//! Views and rights of users that are not admins: they see only their slices.
+//! Views and rights of users that are not admins: only their slices.
 //!
-//! Handlers get all data and filter it here. Every refusal passes [`hide`] at the end. If its text
-//! names objects of others, [`hide`] replaces the whole text.
+//! Handlers get all data and filter it here. Every refusal passes [`hide`] in the end, which
+//! replaces a text that names objects of others as a whole.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::who::Who;
 /// Roles on slices.
 pub(crate) type Roles = BTreeMap<String, Role>;
 
-/// The longest problem text that is searched for names.
+/// Longest problem that is looked through.
 const MOST_PROBLEM_BYTES: usize = 1 << 20;
 
 /// The part of the node that a user may see.
@@ -95,7 +95,7 @@ impl View {
         }
     }
 
-    /// The visible events: those of the user's slices, and results of the user's own requests.
+    /// The visible events: of the user's slices, and results of the user's own requests.
     pub(crate) fn events(&self, events: Vec<Event>) -> Vec<Event> {
         let (rights, hidden) = (self.rights(), self.rights().hidden());
         let sees = |event: &Event| match event.kind.as_str() {
@@ -153,8 +153,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(move |c| !is_part(c))
 }
 
-/// A problem without the names of others' objects. Names that the caller has sent (`said`) remain:
-/// a replacement would show that such objects exist.
+/// A problem without names of others' objects. Names that the caller has sent (`said`) stay: a
+/// replacement would show that such objects exist.
 pub(crate) async fn hide(api: &Api, roles: &Roles, said: &str, response: Response) -> Response {
     let is_problem = response.headers().get(header::CONTENT_TYPE);
     let is_problem = is_problem.is_some_and(|kind| kind == "application/problem+json");
@@ -175,7 +175,7 @@ pub(crate) async fn hide(api: &Api, roles: &Roles, said: &str, response: Respons
         ProblemDetails::new("failed", "It was tried and failed", status.as_u16(), "")
     });
     let text = String::from_utf8_lossy(&bytes);
-    // While the node ends, there is no list of hidden names, and any text may contain one.
+    // Without a list of hidden names, as the node ends, any text may contain one.
     if hidden.is_none_or(|hidden| names_any(&text, &hidden)) {
         let detail = match problem.status {
             404 => "there is no such thing",
@@ -192,7 +192,7 @@ pub(crate) async fn hide(api: &Api, roles: &Roles, said: &str, response: Respons
     Problem(problem).into_response()
 }
 
-/// The documents and roles that decide about a user's request.
+/// The documents and roles behind a user's request.
 pub(crate) struct Owned<'a> {
     pub(crate) documents: &'a Documents,
     pub(crate) roles: &'a Roles,
@@ -207,8 +207,7 @@ impl Owned<'_> {
         self.kept.iter().map(|kept| &kept.key).filter(|key| rights.owns(key)).cloned().collect()
     }
 
-    /// Checks a user's documents, first together with the documents that the user sees, then with
-    /// all documents.
+    /// Checks a user's texts, first with the documents that the user sees, then with all documents.
     pub(crate) fn check(
         &self,
         bundle: &Bundle,
@@ -220,13 +219,13 @@ impl Owned<'_> {
         let written = bundle.written(&visible).map_err(|problems| self.own(bundle, problems))?;
         let texts = bundle.keys();
         let alone = bundle.merge(&visible).map_err(|problems| {
-            // A forbidden field is reported before a missing file.
+            // A forbidden field is more important than a missing file.
             self.refused(bundle, rights.refused(&written, &texts))
                 .unwrap_or_else(|| self.own(bundle, problems))
         })?;
         let before: BTreeMap<&Key, &Kept> = self.kept.iter().map(|one| (&one.key, one)).collect();
-        // If an invisible object has an equal text, this still counts as a change, so that the
-        // equality is not revealed.
+        // An equal text of an invisible object counts as a change, so that equality is not
+        // revealed.
         let is_changed =
             |kept: &Kept| !rights.sees(&kept.key) || before.get(&kept.key) != Some(&kept);
         let own = alone.iter().filter(|one| texts.contains(&one.key()));
@@ -270,8 +269,7 @@ impl Owned<'_> {
         }
     }
 
-    /// The places of mistakes that only documents of others cause, without details of these
-    /// documents.
+    /// The places of mistakes that only documents of others cause, without details of these.
     fn conflict(&self, bundle: &Bundle, problems: Problems) -> ProblemDetails {
         let own = problems.iter().filter(|one| (one.place.source as usize) < bundle.sources.len());
         let own = own.map(|one| {

@@ -1,4 +1,4 @@
-//! Problems in the form of RFC 9457.
+//! Problems as RFC 9457 has them.
 
 use axum::Json;
 use axum::body::to_bytes;
@@ -10,16 +10,16 @@ use serde::Deserialize;
 
 /// The media type of all errors.
 const KIND: &str = "application/problem+json";
-/// The longest message of the HTTP library about a mistake in a request.
+/// Longest message of the library about a mistake of a request.
 const MOST_REASON_BYTES: usize = 4096;
 
-/// The query of a request without options. An unknown option is an error; otherwise it would be
-/// ignored silently.
+/// The query of a request without options: an unknown option is an error, as it would be ignored
+/// otherwise.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}
 
-/// Extracted by a middleware around requests that have no options.
+/// Extracted by a layer over requests that have no options.
 pub(crate) type NoOptions = Query<Nothing>;
 
 /// An error as the answer.
@@ -65,7 +65,7 @@ pub(crate) async fn no_such_method(method: Method, uri: Uri) -> Problem {
     ProblemDetails::new("method", "This cannot be done to it", 405, detail).into()
 }
 
-/// Makes a problem from a response in which the HTTP library refuses a request with a plain text.
+/// Makes a problem of an answer in which the library refuses a request, with nothing but a text.
 pub(crate) async fn as_problem(response: Response) -> Response {
     let status = response.status();
     let is_problem = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == KIND);

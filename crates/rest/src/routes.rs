@@ -4,11 +4,11 @@ use axum::Router;
 
 use crate::state::Api;
 use crate::{
-    apply, captures, filters, handlers, lsps, machine_ports, metrics, objects, openapi, problem,
-    resources, streams, tokens, who,
+    apply, captures, filters, handlers, lsps, metrics, objects, openapi, problem, streams, tokens,
+    who,
 };
 
-/// The longest request: a configuration of very many routers.
+/// Largest request: a configuration of very many routers.
 const MOST_BYTES: usize = 64 << 20;
 
 /// The paths, with the rights that they need.
@@ -19,8 +19,6 @@ pub(crate) fn routes(api: Api) -> Router {
         .merge(filters::routes())
         .merge(handlers::routes())
         .merge(lsps::routes())
-        .merge(machine_ports::routes())
-        .merge(resources::routes())
         .merge(metrics::routes())
         .merge(streams::routes())
         .merge(openapi::routes())

@@ -34,13 +34,13 @@ use crate::state::Api;
 use crate::strangers::{self, Strangers};
 use crate::who::{Peer, Proved};
 
-/// The time limit for the handshake, and for the head of a request.
+/// Time for the handshake, and for the head of a request.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// The time in which a connection must show a valid token.
+/// Time in which a connection must have shown a valid token.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The maximum number of connections without a valid token: of one address, and in total.
+/// Connections that have proved nothing: of one address, and in all.
 const MOST_STRANGERS: (usize, usize) = (16, 256);
-/// The maximum number of connections: of one user, and in total.
+/// Connections of one user, and in all.
 const MOST_KNOWN: (usize, usize) = (64, 512);
 /// The interval at which connections are checked for permission to continue.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -54,7 +54,7 @@ pub(crate) struct Secure {
 }
 
 impl Secure {
-    /// Opens the socket, but serves no request yet.
+    /// Listens, without serving a request yet.
     pub(crate) fn open(
         instance: &Instance,
         lifetime: Lifetime,
@@ -94,11 +94,11 @@ async fn accept(listener: tokio::net::TcpListener, tls: TlsAcceptor, api: Api) {
     let (strangers, known) = (Strangers::new(of_one, most), Places::new(MOST_KNOWN));
     loop {
         let Ok((stream, from)) = listener.accept().await else {
-            // For example, no descriptor is free.
+            // No descriptor is left, for example.
             sleep(Duration::from_millis(100)).await;
             continue;
         };
-        // If there is no place, the connection is closed at once.
+        // Without a place the connection is closed at once.
         let Some(place) = strangers.enter(from.ip()) else { continue };
         let connection = Connection { api: api.clone(), from, known: known.clone() };
         tokio::spawn(connection.serve(stream, place, tls.clone(), router.clone()));
@@ -170,7 +170,7 @@ impl Connection {
     }
 }
 
-/// Places for connections: a maximum for each key, and a maximum in total.
+/// Places for connections: the most of one sort, and the most in all.
 struct Places<K> {
     most: (usize, usize),
     taken: Arc<Mutex<HashMap<K, usize>>>,
@@ -200,7 +200,7 @@ impl<K: Hash + Eq + Clone> Places<K> {
     }
 }
 
-/// A place that becomes free when this value is dropped.
+/// A place that is free again when this is dropped.
 struct Place<K: Hash + Eq> {
     of: K,
     taken: Arc<Mutex<HashMap<K, usize>>>,

@@ -1,4 +1,4 @@
-//! The settings of the interface, from the command line.
+//! The settings of the interface, as the command line gives them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,7 +17,6 @@ pub struct Settings {
 pub struct Listening {
     /// Address and TCP port.
     pub at: SocketAddr,
-    /// Files with the certificate and private key, as PEM. Default: those of the instance's own
-    /// authority.
+    /// Files with its certificate and private key, as PEM. Default: those of an own authority.
     pub files: Option<(PathBuf, PathBuf)>,
 }

@@ -15,7 +15,7 @@ pub(crate) struct Api {
     pub(crate) events: Events,
     pub(crate) instance: Instance,
     pub(crate) settings: Arc<Settings>,
-    /// Locked while the desired state changes, so that other changes wait.
+    /// Held while desired state changes, so that other changes wait.
     pub(crate) turn: Arc<Mutex<()>>,
     pub(crate) tokens: Tokens,
 }

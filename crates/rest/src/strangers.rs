@@ -1,7 +1,7 @@
-//! Connections that have not shown a valid token yet: few of one address, and few in total.
+//! Connections without a valid token yet: few of one address, and few in total.
 //!
 //! If there are too many in total, the oldest is closed: a caller with a token needs its place only
-//! for milliseconds, even if many others connect.
+//! for milliseconds, even with many other callers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// Places for connections that have not shown a valid token yet; clones share them.
+/// Places for connections that have proved nothing yet; clones share them.
 #[derive(Clone)]
 pub(crate) struct Strangers {
     most_of_one: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Strangers {
 #[derive(Default)]
 struct Inside {
     next: u64,
-    /// The connections in the order of arrival. Dropping the sender orders a connection to close.
+    /// In the order of arrival. The sender's end orders a connection to close.
     all: BTreeMap<u64, (IpAddr, oneshot::Sender<()>)>,
     of_one: HashMap<IpAddr, usize>,
 }
@@ -37,7 +37,7 @@ impl Inside {
     }
 }
 
-/// A place that becomes free when this value is dropped.
+/// A place, free again when this is dropped.
 pub(crate) struct Place {
     number: u64,
     inside: Arc<Mutex<Inside>>,
@@ -49,7 +49,7 @@ impl Drop for Place {
     }
 }
 
-/// The network that counts as one address: for IPv6 a /64, which usually belongs to one customer.
+/// The network that counts as one address: for IPv6 a /64, which one customer has.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from(u128::from(v6) >> 64 << 64)),
@@ -63,8 +63,8 @@ impl Strangers {
         Strangers { most_of_one, most, inside: Arc::default() }
     }
 
-    /// Takes a place. Returns it with a receiver that reports when another connection takes the
-    /// place; `None` if the address has too many.
+    /// A place, and a receiver that reports its loss to another connection; `None` if the address
+    /// has too many.
     pub(crate) fn enter(&self, address: IpAddr) -> Option<(Place, oneshot::Receiver<()>)> {
         let address = network(address);
         let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);

@@ -20,7 +20,7 @@ use crate::problem::Problem;
 use crate::state::Api;
 use crate::who::Who;
 
-/// The interval at which a followed log is read.
+/// Interval of checks of a followed log.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 pub(crate) fn routes() -> Router<Api> {
@@ -54,7 +54,7 @@ fn some() -> usize {
     200
 }
 
-/// The events, one JSON document in each line, the oldest first.
+/// The events, a JSON document a line, the oldest first.
 #[utoipa::path(get, path = "/v1/events", tag = "node",
     params(("follow" = Option<bool>, Query, description = "Continue with new events"),
         ("after" = Option<u64>, Query, description = "Only events after this number")),
@@ -94,7 +94,7 @@ pub(crate) async fn events(
     Ok((kind, Body::from_stream(ReceiverStream::new(receiver))).into_response())
 }
 
-/// The events after a number that the caller may see, and the number of the newest event of all.
+/// Events after a number that the caller may see, and the number of the newest of all.
 async fn after(api: &Api, who: &Who, number: u64) -> Result<(Vec<Event>, u64), ProblemDetails> {
     let view = View::of(api, who).await?;
     let events = match &view {
@@ -144,7 +144,7 @@ pub(crate) async fn router_log(
     Query(query): Query<Following>,
 ) -> Result<Response, Problem> {
     let of = format!("{slice}/{name}");
-    // File names are derived from the name, so only names of existing objects are accepted.
+    // File names are derived from it, so only names of existing objects are accepted.
     api.requests.known_log(&of).await?;
     show(&api, &of, &query)
 }
@@ -153,7 +153,7 @@ fn show(api: &Api, of: &str, query: &Following) -> Result<Response, Problem> {
     let path = api.instance.log(of);
     let (bytes, end) = match logs::tail(&path, query.lines) {
         Ok(found) => found,
-        // No line has been written yet, or the log is in systemd's journal.
+        // No line was written yet, or the log is systemd's journal.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => (Vec::new(), 0),
         Err(error) => {
             let detail = format!("reading {}: {error}", path.display());

@@ -1,7 +1,7 @@
-//! `/v1/users/USER/tokens`, and the check of tokens.
+//! `/v1/users/USER/tokens`, and which tokens are valid.
 //!
-//! A token is `europa_ID_SECRET`: the id selects the token, the secret proves it. The node keeps
-//! only the SHA-256 of the secret, so the store and this table do not reveal usable tokens.
+//! A token is `europa_ID_SECRET`: the id finds it, the secret proves it. The node keeps the SHA-256
+//! of the secret, so neither the store nor this table can be used as tokens.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -26,7 +26,7 @@ const ID_BYTES: usize = 8;
 const SECRET_BYTES: usize = 32;
 /// The longest life of a token: ten years.
 const MOST_SECONDS: u64 = 10 * 366 * 86_400;
-/// The maximum number of valid tokens of a user.
+/// Most tokens of a user that are valid at a time.
 const MOST_TOKENS: usize = 64;
 
 type Hash = [u8; 32];
@@ -68,8 +68,7 @@ impl Tokens {
         work(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The id and user of a token, if the token is valid. The check of an unknown id takes as long
-    /// as that of a wrong secret.
+    /// Id and user of a token, if it is valid. An unknown id takes as long as a wrong secret.
     pub(crate) fn check(&self, token: &str) -> Option<(String, String)> {
         let mut parts = token.splitn(3, '_');
         let (prefix, id, secret) = (parts.next(), parts.next(), parts.next().unwrap_or_default());
@@ -99,7 +98,7 @@ impl Tokens {
         all
     }
 
-    /// The ids of tokens that have expired.
+    /// Ids of tokens that have expired.
     fn expired(&self) -> Vec<String> {
         self.read(|all| {
             let old = all.values().filter(|token| !token.is_valid());
@@ -114,7 +113,7 @@ impl Token {
     }
 }
 
-/// Compares two hashes. The time does not depend on where they differ.
+/// Compares in the same time, whatever differs.
 fn equal(one: &Hash, other: &Hash) -> bool {
     let differ = one.iter().zip(other).fold(0, |differ, (a, b)| differ | (a ^ b));
     std::hint::black_box(differ) == 0
@@ -231,7 +230,7 @@ pub(crate) async fn revoke(
     if ids.is_empty() && id != "all" {
         return Err(ProblemDetails::not_found(format!("user {user} has no token {id}")).into());
     }
-    // No request is accepted while the store is written.
+    // No request gets through while the store is written.
     ids.iter().for_each(|id| api.tokens.write(|all| drop(all.remove(id))));
     api.requests.write_tokens(Vec::new(), ids.clone()).await?;
     let lines: Vec<String> = ids.iter().map(|id| format!("token {id} is revoked")).collect();

@@ -1,8 +1,8 @@
 //! The caller's identity, and the rights that a request needs.
 //!
 //! Every request passes [`guard`]. It identifies the caller, looks up the rights that the path
-//! needs, and passes the identity to the handler. A path that is not in the table of [`need`] is
-//! for admins only.
+//! needs, and hands the identity to the handler. A path that is not in the table of [`need`] is for
+//! admins alone.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -26,10 +26,10 @@ use crate::owners;
 use crate::problem::Problem;
 use crate::state::Api;
 
-/// The longest request of a user that is no admin.
+/// Largest request of a user that is no admin.
 const MOST_BYTES: usize = 16 << 20;
 
-/// The origin of requests from programs of slow paths.
+/// Origin of requests by programs of slow paths.
 const INSIDE: &str = "a slow path";
 
 /// The other end of a connection.
@@ -40,7 +40,7 @@ pub(crate) enum Peer {
     /// A connection by TLS.
     Remote {
         from: SocketAddr,
-        /// The identity that earlier requests of the connection have proved.
+        /// The identity that the connection's requests have proved.
         proved: Proved,
     },
 }
@@ -92,7 +92,7 @@ impl Who {
         &self.name
     }
 
-    /// Whether the caller is not a program of a slow path.
+    /// Whether it is no program of a slow path.
     pub(crate) fn is_outside(&self) -> bool {
         self.from != INSIDE
     }
@@ -106,7 +106,7 @@ impl Who {
         self.roles.clone()
     }
 
-    /// The caller in the form that events contain.
+    /// The caller in the form of events.
     pub(crate) fn by(&self) -> By {
         By { who: self.name.clone(), from: self.from.clone() }
     }
@@ -137,7 +137,7 @@ impl Who {
 enum Need {
     /// Any known caller; the handler shows only objects that the caller may see.
     Known,
-    /// A role on the slice that the path names.
+    /// A role on the slice of the path.
     Slice(Role),
     /// All rights.
     Admin,
@@ -160,16 +160,11 @@ fn need(method: &Method, path: &str) -> Need {
             "/v1/{kinds}/{slice}/{name}"
             | "/v1/logs/{slice}/{name}"
             | "/v1/slices/{slice}/filters"
-            | "/v1/slices/{slice}/machine-ports"
-            | "/v1/slices/{slice}/resources"
             | "/v1/routers/{slice}/{name}/handlers/{path}",
         ) => Need::Slice(Role::Viewer),
         ("PUT", "/v1/routers/{slice}/{name}/handlers/{path}")
         | ("POST", "/v1/routers/{slice}/{name}/restart") => Need::Slice(Role::Operator),
-        ("POST", "/v1/slices/{slice}/filters" | "/v1/slices/{slice}/machine-ports")
-        | ("DELETE", "/v1/slices/{slice}/machine-ports/{protocol}/{port}") => {
-            Need::Slice(Role::Owner)
-        }
+        ("POST", "/v1/slices/{slice}/filters") => Need::Slice(Role::Owner),
         _ => Need::Admin,
     }
 }
@@ -198,14 +193,14 @@ async fn identify(api: &Api, peer: Option<Peer>, token: &str) -> Result<Who, Pro
     }
 }
 
-/// Returns the request, if its caller may make it and may see the objects in its path.
+/// The request, if its caller may make it and may see the objects in its path.
 async fn allow(who: &Who, request: Request) -> Result<(Request, String), ProblemDetails> {
     if who.is_admin() {
         return Ok((request, String::new()));
     }
     let (mut parts, body) = request.into_parts();
     let Some(path) = parts.extensions.get::<MatchedPath>().cloned() else {
-        // The path is invalid; this may be shown to the caller.
+        // The path is invalid, which is no secret.
         return Ok((Request::from_parts(parts, body), String::new()));
     };
     let params = parts.extract::<RawPathParams>().await;
@@ -224,7 +219,7 @@ async fn allow(who: &Who, request: Request) -> Result<(Request, String), Problem
     Ok((Request::from_parts(parts, body), said))
 }
 
-/// Passes only requests that their callers may make.
+/// Lets requests through whose caller may make them.
 pub(crate) async fn guard(State(api): State<Api>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get().map(|ConnectInfo(peer): &ConnectInfo<Peer>| peer.clone());
     let token = bearer(request.headers()).unwrap_or_default().to_owned();
@@ -240,11 +235,6 @@ pub(crate) async fn guard(State(api): State<Api>, request: Request, next: Next) 
             return response;
         }
     };
-    pass(&api, who, request, next).await
-}
-
-/// Lets a request of this caller through, if the caller may make it.
-pub(crate) async fn pass(api: &Api, who: Who, request: Request, next: Next) -> Response {
     let (mut request, said) = match allow(&who, request).await {
         Ok(allowed) => allowed,
         Err(problem) => return Problem(problem).into_response(),
@@ -253,7 +243,7 @@ pub(crate) async fn pass(api: &Api, who: Who, request: Request, next: Next) -> R
     let response = next.run(request).await;
     match who.roles() {
         Some(roles) if !response.status().is_success() => {
-            owners::hide(api, &roles, &said, response).await
+            owners::hide(&api, &roles, &said, response).await
         }
         _ => response,
     }

@@ -157,7 +157,7 @@ fn types(document: &Value) -> String {
     text
 }
 
-/// A page with its generated part replaced; `None` if one of the marks around the part is missing.
+/// A page with its generated part replaced; `None` if a mark is missing.
 fn replaced(page: &str, part: &str) -> Option<String> {
     let (before, rest) = page.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;

@@ -209,7 +209,7 @@ fn render(diagnostics: &Diagnostics) -> String {
     text
 }
 
-/// An interface in the form that elements need.
+/// An interface as elements see it.
 pub(crate) fn interface(from: &orders::Interface) -> europa_engine::Interface {
     europa_engine::Interface {
         name: from.name.clone(),

@@ -11,7 +11,7 @@ use crate::running::Running;
 pub struct Ledger {
     /// Taken from receive rings.
     pub received: u64,
-    /// Packets that its elements made.
+    /// Made by its elements.
     pub made: u64,
     /// Copies of other packets that the router's elements made.
     pub copied: u64,

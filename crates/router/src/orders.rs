@@ -78,8 +78,7 @@ pub struct Start {
 impl Start {
     /// The settings of its pool.
     pub(crate) fn geometry(&self) -> Geometry {
-        // A pool has at least one.
-        let interfaces = self.interfaces.len().max(1) as u32;
+        let interfaces = self.interfaces.len() as u32;
         Geometry { slots: self.slots, slot_bytes: self.slot_bytes, interfaces }
     }
 }

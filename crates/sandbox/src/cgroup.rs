@@ -52,7 +52,7 @@ pub enum Controller {
 }
 
 impl Controller {
-    /// All controllers that Europa uses.
+    /// All that Europa uses.
     pub const ALL: [Self; 5] =
         [Self::Cpu, Self::CpuAccounting, Self::CpuSet, Self::Memory, Self::Pids];
 
@@ -101,8 +101,6 @@ pub struct Hierarchy {
 #[derive(Clone, Debug, Default)]
 pub struct Cgroups {
     controllers: BTreeMap<Controller, Hierarchy>,
-    /// The hierarchy of version 2, if it has none of the controllers.
-    bare: Option<Hierarchy>,
 }
 
 /// Limits of a group; `None` keeps the present value.
@@ -141,7 +139,6 @@ impl Cgroups {
     /// the same time, so the order does not matter.
     fn from_mounts(mounts: &str) -> Self {
         let mut controllers = BTreeMap::new();
-        let mut unified = None;
         for line in mounts.lines() {
             // "36 31 0:33 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory"
             let Some((place, kind)) = line.split_once(" - ") else { continue };
@@ -152,7 +149,6 @@ impl Cgroups {
                     (Version::V1, options.split(',').map(str::to_owned).collect())
                 }
                 (Some("cgroup2"), _) => {
-                    unified = Some(Hierarchy { version: Version::V2, root: root.clone() });
                     let names =
                         fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
                     let mut names: Vec<String> =
@@ -172,9 +168,7 @@ impl Cgroups {
                 }
             }
         }
-        let has = |tree: &Hierarchy| controllers.values().any(|other| other == tree);
-        let bare = unified.filter(|tree| !has(tree));
-        Self { controllers, bare }
+        Self { controllers }
     }
 
     /// The hierarchy of a controller, if the machine has it.
@@ -195,38 +189,22 @@ impl Cgroups {
         for part in name.split('/') {
             path.push(plain(part)?);
         }
-        Ok(Group { path, controllers: self.controllers.clone(), bare: self.bare.clone() })
+        Ok(Group { path, controllers: self.controllers.clone() })
     }
 
     /// The group `europa/<instance>/<name>`; makes the group if it does not exist. A name may
     /// contain one slash, for a group below another.
     pub fn group(&self, instance: &str, name: &str) -> Result<Group, SandboxError> {
-        let group = Group { bare: None, ..self.at(instance, name)? };
-        for hierarchy in group.trees() {
+        let group = self.at(instance, name)?;
+        for hierarchy in self.trees() {
             make(&hierarchy, &group.path)?;
         }
         let limits = Limits { cpu_weight: Some(weight()), ..Limits::default() };
         for parent in [Path::new(TOP).to_owned(), Path::new(TOP).join(instance)] {
             let controllers = self.controllers.clone();
-            Group { path: parent, controllers, bare: None }.set(&limits)?;
+            Group { path: parent, controllers }.set(&limits)?;
         }
         Ok(group)
-    }
-
-    /// The same, also in a hierarchy of version 2 that has no controllers: programs of type
-    /// `cgroup_skb` need it.
-    pub fn group_of_sockets(&self, instance: &str, name: &str) -> Result<Group, SandboxError> {
-        let group = self.group(instance, name)?;
-        if let Some(bare) = &self.bare {
-            make(bare, &group.path)?;
-        }
-        Ok(Group { bare: self.bare.clone(), ..group })
-    }
-
-    /// The folder of a group of [`Cgroups::group_of_sockets`] for programs of type `cgroup_skb`; `None` if
-    /// the machine has no hierarchy of version 2.
-    pub fn folder_of_sockets(&self, instance: &str, name: &str) -> Option<PathBuf> {
-        self.at(instance, name).ok()?.folder_of_sockets()
     }
 
     /// Kills the processes in a group and in the groups below, and removes these groups.
@@ -266,7 +244,7 @@ impl Cgroups {
 
     /// The distinct hierarchies: in version 1, several controllers may share one.
     fn trees(&self) -> Vec<Hierarchy> {
-        trees(&self.controllers, self.bare.as_ref())
+        trees(&self.controllers)
     }
 }
 
@@ -288,8 +266,6 @@ fn is_forgetful(release: &str) -> bool {
 pub struct Group {
     path: PathBuf,
     controllers: BTreeMap<Controller, Hierarchy>,
-    /// The hierarchy of version 2 without controllers, if it is in that, too.
-    bare: Option<Hierarchy>,
 }
 
 impl Group {
@@ -299,7 +275,7 @@ impl Group {
         if let Some(weight) = limits.cpu_weight {
             let weight = weight.clamp(1, 10_000);
             match self.folder(Controller::Cpu) {
-                // The default is 100 in `Limits` and 1024 in version 1, whose minimum is 2.
+                // The default weight is 100 in `Limits` and 1024 in version 1; version 1 requires at least 2.
                 Some((Version::V1, folder)) => {
                     write(&folder.join("cpu.shares"), (weight * 1024 / 100).max(2))?
                 }
@@ -397,7 +373,7 @@ impl Group {
     /// The descriptors that a new process needs in order to start inside the group.
     pub(crate) fn join(&self) -> Result<Join, SandboxError> {
         let mut join = Join::default();
-        for hierarchy in self.trees() {
+        for hierarchy in trees(&self.controllers) {
             let folder = hierarchy.root.join(&self.path);
             match hierarchy.version {
                 Version::V1 => {
@@ -416,19 +392,7 @@ impl Group {
     }
 
     fn folders(&self) -> Vec<PathBuf> {
-        self.trees().iter().map(|hierarchy| hierarchy.root.join(&self.path)).collect()
-    }
-
-    fn trees(&self) -> Vec<Hierarchy> {
-        trees(&self.controllers, self.bare.as_ref())
-    }
-
-    /// Its folder in the hierarchy of version 2, for programs of type `cgroup_skb`; `None` if it is in
-    /// none.
-    pub fn folder_of_sockets(&self) -> Option<PathBuf> {
-        let mut trees = self.trees().into_iter();
-        let unified = trees.find(|hierarchy| hierarchy.version == Version::V2)?;
-        Some(unified.root.join(&self.path))
+        trees(&self.controllers).iter().map(|hierarchy| hierarchy.root.join(&self.path)).collect()
     }
 }
 
@@ -446,11 +410,8 @@ fn open(path: &Path, options: &OpenOptions) -> Result<OwnedFd, SandboxError> {
     options.open(path).map(OwnedFd::from).map_err(|source| failed(path, source))
 }
 
-fn trees(
-    controllers: &BTreeMap<Controller, Hierarchy>,
-    bare: Option<&Hierarchy>,
-) -> Vec<Hierarchy> {
-    let mut trees: Vec<Hierarchy> = controllers.values().chain(bare).cloned().collect();
+fn trees(controllers: &BTreeMap<Controller, Hierarchy>) -> Vec<Hierarchy> {
+    let mut trees: Vec<Hierarchy> = controllers.values().cloned().collect();
     trees.sort_unstable();
     trees.dedup();
     trees

@@ -14,7 +14,7 @@ pub enum State {
     Full,
     /// A part of the measure is available; the finding names the missing part.
     Partial,
-    /// The measure is not available.
+    /// Not at all.
     Missing,
 }
 
@@ -23,7 +23,7 @@ pub enum State {
 pub struct Finding {
     /// The measure.
     pub measure: &'static str,
-    /// Whether the measure is available.
+    /// How far it is available.
     pub state: State,
     /// The observation, and the consequence if the measure is incomplete.
     pub detail: String,

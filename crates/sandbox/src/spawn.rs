@@ -52,7 +52,7 @@ pub struct SpawnSpec<'a> {
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// The process returned this code.
+    /// It returned this code.
     Code(i32),
     /// A signal killed the process: `SIGSYS` comes from the system call filter; a `SIGKILL` that
     /// the node did not send comes from the memory limit.

@@ -12,7 +12,7 @@ pub struct Demand {
     pub depth: f64,
     /// p; may be infinite.
     pub peak: f64,
-    /// m: smallest policed unit; at least 1 unless nothing is reserved.
+    /// m: smallest policed unit, at least 1.
     pub smallest: u32,
     /// M.
     pub largest: u32,

@@ -77,7 +77,7 @@ impl Label {
     pub const EXPLICIT_NULL_V6: Self = Self(2);
     /// RFC 3032: this label is never sent; the router before the last one pops.
     pub const IMPLICIT_NULL: Self = Self(3);
-    /// The first label that is not reserved.
+    /// The first that is not reserved.
     pub const FIRST: Self = Self(16);
     /// The last of 20 bits.
     pub const LAST: Self = Self(0xf_ffff);

@@ -25,7 +25,7 @@ pub enum Input<'a> {
     Programmed {
         /// The order's ticket.
         ticket: Ticket,
-        /// Whether the order was carried out.
+        /// Whether it was carried out.
         is_done: bool,
     },
     /// This router becomes an LSP's head.

@@ -9,7 +9,7 @@ use crate::peer::PeerKey;
 use crate::transmit::Outgoing;
 use crate::wire::{Kind, MessageIdAck};
 
-/// The state that a message concerns.
+/// The state that a message is about.
 pub(crate) type About = (LspKey, Side);
 
 /// A message that is repeated until it is acknowledged.

@@ -19,7 +19,7 @@ pub(crate) struct PeerKey {
 pub(crate) enum Liveness {
     /// The node has not answered yet, or not since it was lost; it may not support Hellos.
     Unknown,
-    /// The peer answers.
+    /// It answers.
     Up,
     /// The node is silent, and has announced that it may restart: its state is kept for some time.
     Restarting,
@@ -28,7 +28,7 @@ pub(crate) enum Liveness {
 /// A Hello session.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
-    /// An adjacency to the peer.
+    /// An adjacency to it.
     pub(crate) via: Adjacency,
     /// The instance in Hello messages to the peer; it changes after communication was lost.
     pub(crate) instance: u32,

@@ -31,7 +31,7 @@ pub(crate) enum Rule {
     DataPlaneFirst,
 }
 
-/// The broken rule, if any.
+/// The broken one, if any.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rules {
     #[cfg(test)]

@@ -21,7 +21,7 @@ use europa_impair::Random;
 /// Counters of messages that were refused without an answer, and of unusual events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Datagrams that are no valid messages.
+    /// Datagrams that are no message.
     pub malformed: u64,
     /// Datagrams whose authentication is missing or wrong, or that were replayed.
     pub unauthentic: u64,

@@ -349,7 +349,7 @@ fn a_better_priority_preempts_a_worse_one() {
     let (first, first_resv) = named(1, 5, 5, 8e5);
     router.hear(UP, &first);
     router.hear(DOWN, &first_resv);
-    // The same priority does not preempt.
+    // The same priority does not.
     let (equal, _) = named(2, 5, 5, 8e5);
     assert_eq!(causes(&router.hear(UP, &equal), Kind::PathErr), [(1, 2)]);
     let (better, better_resv) = named(3, 4, 4, 8e5);

@@ -41,7 +41,7 @@ const KINDS: [(u8, u8, u8); 7] = [
 thread_local! {
     /// Each text is read once.
     static READY: RefCell<BTreeMap<String, Rc<Ready>>> = const { RefCell::new(BTreeMap::new()) };
-    /// Documents by their stored form.
+    /// The same by their stored form.
     static KEPT: RefCell<HashMap<String, Rc<Ready>>> = RefCell::new(HashMap::new());
 }
 

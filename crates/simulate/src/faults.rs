@@ -34,17 +34,17 @@ pub const EFFECTS: [Effect; 20] = [
 pub enum Fault {
     /// The effect is refused; nothing has changed.
     Refused,
-    /// The effect fails half-way.
+    /// It fails half-way.
     Half,
     /// A resource is missing for a moment.
     NotNow,
-    /// The node is killed before the effect.
+    /// The node is killed before it.
     KilledBefore,
     /// The node is killed between the effect and the record of it.
     KilledBetween,
     /// The node is killed after it.
     KilledAfter,
-    /// The switch is killed with the effect.
+    /// The switch is killed with it.
     SwitchKilled,
     /// A later answer arrives very late.
     Late,
@@ -119,7 +119,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Counts an attempt of an effect, with its fault.
+    /// An effect was tried; its fault.
     pub fn note(&mut self, effect: Effect, fault: Option<Fault>) {
         match fault {
             Some(fault) => *self.met.entry((effect, fault)).or_default() += 1,
@@ -127,7 +127,7 @@ impl Coverage {
         }
     }
 
-    /// Adds the counts of another one.
+    /// Adds another one's counts.
     pub fn add(&mut self, other: &Coverage) {
         for (key, count) in &other.met {
             *self.met.entry(*key).or_default() += count;

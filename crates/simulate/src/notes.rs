@@ -73,11 +73,9 @@ impl World {
         Change { before, after }
     }
 
-    /// Notes a step that was carried out, completely or half-way. An object whose removal has failed
-    /// keeps its record. Hosts and slow paths lose theirs before they change.
+    /// Notes a step that was carried out, completely or half-way.
     pub(crate) fn note(&mut self, change: Change, half: bool) {
-        let is_first = |one: &Noted| matches!(one, Noted::Hosts | Noted::SlowPath(_));
-        self.notes.retain(|one| !change.before.contains(one) || half && !is_first(one));
+        self.note_first(&change);
         if !half {
             self.notes.extend(change.after);
         }

@@ -58,7 +58,7 @@ pub const PLANTS: [(&str, Plant); 16] = [
 ];
 
 impl Plant {
-    /// The planted fault with this name.
+    /// The one of this name.
     pub fn named(name: &str) -> Option<Self> {
         PLANTS.iter().find(|(known, _)| *known == name).map(|(_, plant)| *plant)
     }

@@ -17,7 +17,7 @@ use crate::notes::Noted;
 /// A device of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SimDevice {
-    /// Whether the device exists.
+    /// It is there.
     pub(crate) there: bool,
     /// Counts how often the device was removed and returned: objects made from a former device are
     /// invalid.
@@ -28,7 +28,7 @@ pub(crate) struct SimDevice {
     pub(crate) shows_tags: bool,
 }
 
-/// A port in the kernel.
+/// A port, as the kernel has it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SimPort {
     /// The document from which the port was made.
@@ -59,7 +59,7 @@ pub(crate) struct SimRouter {
     pub(crate) astray: bool,
     /// The router's last process has refused its configuration.
     pub(crate) refuses: bool,
-    /// Whether its removal failed half-way.
+    /// Its removal failed half-way.
     pub(crate) half: bool,
     /// Its process.
     pub(crate) process: Process,
@@ -107,7 +107,7 @@ pub(crate) struct World {
 pub(crate) struct SimStore {
     /// One more with each change.
     pub(crate) revision: u64,
-    /// The documents in their order.
+    /// In their order.
     pub(crate) documents: Vec<Stored>,
     /// Slices with numbered rules.
     pub(crate) numbered: BTreeSet<SliceId>,

@@ -1,20 +1,19 @@
 //! IPv4 addresses that represent IPv6 routers.
 //!
-//! A route to IPv4 destinations may have an IPv6 router as its next hop (RFC 8950). The fast path
-//! can only have IPv4 addresses of IPv4 neighbours, so each such router gets an address of the
-//! unused network 0.0.0.0/8 (RFC 1122 section 3.2.1.3). This address has the Ethernet address of
-//! the IPv6 neighbour.
+//! A route to IPv4 destinations may have an IPv6 router (RFC 8950). The fast path can only have
+//! IPv4 addresses of IPv4 neighbours, so each such router gets an address of the unused network
+//! 0.0.0.0/8 (RFC 1122 section 3.2.1.3). It has the Ethernet address of the IPv6 neighbour.
 
 use crate::intern::Interner;
 
-/// The number of addresses of the network, without the first one, which means no router.
+/// Number of addresses of the network, without the first one, which means none.
 const MOST: u32 = (1 << 24) - 1;
 
 /// The routers and their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Aliases {
     routers: Interner<u128>,
-    /// Routers that have got an address since [`take_fresh`](Aliases::take_fresh) was last called.
+    /// Routers that have an address since the last time.
     fresh: Vec<u128>,
 }
 
@@ -31,7 +30,7 @@ impl Aliases {
         self.find(router)
     }
 
-    /// The address of a router, if it has one.
+    /// The address of a router that has one.
     pub(crate) fn find(&self, router: u128) -> Option<u32> {
         self.routers.find(&router).map(|number| number + 1)
     }

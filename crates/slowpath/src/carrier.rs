@@ -1,5 +1,5 @@
-//! Link states: if the port of an interface is down, or the far end of its link was set down, the
-//! interface's device in the router's Linux has no carrier.
+//! Link states: if an interface's port is down, or its far end on a link was set down, its device
+//! in the router's Linux has no carrier.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,25 +17,25 @@ use crate::device::{index_of, set_state};
 use crate::message::{Link, kind};
 use crate::mirror::subscribe;
 
-/// The multicast group of messages about links.
+/// Multicast group of messages about links.
 const LINKS: u32 = 1;
-/// The interval at which the thread checks whether to stop.
+/// Interval of checks whether to stop.
 const PATIENCE_MS: u16 = 250;
 
-/// The object that determines an interface's carrier.
+/// The source of an interface's carrier.
 #[derive(Clone, Debug)]
 pub struct Watch {
     /// The namespace of the observed device.
     pub namespace: Namespace,
     /// Its name.
     pub device: String,
-    /// Whether the device must have a carrier itself, or need only be set up.
+    /// Whether it must have a carrier itself, or only be set up.
     pub running: bool,
-    /// The name of the outer end that follows the device's state.
+    /// Name of the outer end that follows its state.
     pub outer: String,
 }
 
-/// Follows link states until the thread must stop.
+/// Follows link states until it must stop.
 ///
 /// # Errors
 /// The error that prevents it.
@@ -82,7 +82,7 @@ pub fn follow(watches: &[Watch], outside: &Namespace, stop: &Arc<AtomicBool>) ->
     Ok(())
 }
 
-/// Reads the state of all links of a namespace.
+/// Looks at all links of a namespace.
 fn look(namespace: &Namespace, watches: &[Watch], setter: &mut Setter) -> io::Result<()> {
     let mut netlink = Netlink::route(namespace)?;
     netlink.talk(&mut Request::new(kind::GETLINK, DUMP, &[0; 16]), |_, message| {

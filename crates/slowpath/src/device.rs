@@ -16,11 +16,11 @@ const UP: u32 = 1;
 /// One interface of a router in its Linux.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inner {
-    /// The interface's name.
+    /// Its name.
     pub name: String,
     /// Its Ethernet address.
     pub mac: [u8; 6],
-    /// The longest packet in bytes, without the Ethernet header.
+    /// Longest packet in bytes, without the Ethernet header.
     pub mtu: u32,
     /// The interface's addresses with the prefix lengths of their subnets.
     pub addresses: Vec<IpNet>,
@@ -33,7 +33,7 @@ pub struct StaticRoute {
     pub to: IpNet,
     /// The next hop.
     pub via: Option<IpAddr>,
-    /// The name of the interface. Without interface and next hop, packets are dropped.
+    /// Name of the interface; with neither, packets are dropped.
     pub interface: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! The environment of a program in a slow path: the router's network, read-only files of the host,
-//! and the router's own directories and files.
+//! The environment of a program in a slow path: the router's network, the host's files for reading
+//! only, and the router's own directories and files.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -22,16 +22,15 @@ use crate::place;
 use crate::users::{Ids, become_root};
 use crate::view;
 
-/// The total size of files that a router's programs may write. The files are in memory, which
-/// counts as the programs' memory.
+/// The total size of files that a router's programs may write. It is memory, and counts for them.
 const WRITTEN: &str = "mode=0755,size=256m,nr_inodes=64k";
 /// The folder in which mounts are assembled. It is never removed, as that would remove the files of
 /// other processes there.
 const ASIDE: &str = "/run/.europa";
-/// The devices that programs see; on any machine, every user may open them.
+/// Devices that programs see; all of them are open to every user on any machine.
 const DEVICES: [&str; 7] = ["full", "net/tun", "null", "random", "tty", "urandom", "zero"];
-/// The capabilities of every program. The program is root of a user namespace, so they apply to the
-/// router's network, processes and files, not to those of the host.
+/// Capabilities of every program. As root of a user namespace it has them for the router's
+/// network, processes and files, and not for the host's.
 const KEPT: [Capability; 14] = [
     Capability::CAP_NET_ADMIN,
     Capability::CAP_NET_RAW,
@@ -62,7 +61,7 @@ pub struct Environment {
     pub ids: Ids,
     /// The mounts: source and target.
     binds: Vec<(PathBuf, PathBuf)>,
-    /// The router's own root directory, and the folder below it.
+    /// Its own root directory, and the folder below it.
     #[serde(default)]
     view: Option<(PathBuf, PathBuf)>,
     /// The image with the files of that folder.
@@ -73,7 +72,7 @@ pub struct Environment {
 /// The root directory of a router's programs, if they may write to it.
 #[derive(Clone, Copy, Debug)]
 pub enum Root<'a> {
-    /// A folder of the machine. Its files keep their owners.
+    /// A folder of the machine. Its files stay whose they are.
     Folder(&'a Path),
     /// An image. Its files belong to users of the slow path.
     Image(&'a Image),
@@ -98,13 +97,13 @@ fn named(error: io::Error, path: &Path) -> io::Error {
 /// The kernel's error.
 pub fn remove(folder: &Path) -> io::Result<()> {
     view::remove(folder);
-    // Running programs keep the file system until they end.
+    // Running programs keep it until they end.
     let _ = umount2(&folder.join("root"), MntFlags::MNT_DETACH);
     fs::remove_dir_all(folder)
 }
 
-/// Mounts a separate file system for the writes of a router's programs: if it is full, only these
-/// programs are affected.
+/// Mounts a separate file system for the writes of a router's programs: if it is full, that affects
+/// only them.
 fn mount_root(root: &Path) -> io::Result<()> {
     fs::create_dir_all(root)?;
     let device = |path: &Path| fs::metadata(path).map(|found| found.dev());
@@ -117,11 +116,11 @@ fn mount_root(root: &Path) -> io::Result<()> {
 }
 
 impl Environment {
-    /// Makes the directories and files below `folder`, and records their places there. `shown` is
-    /// the root directory of the router's programs, if they may write to it.
+    /// Makes the directories and files below `folder`, and notes their places there. `shown` is the
+    /// root directory of its programs, if they may write to it.
     ///
     /// # Errors
-    /// A file has an impossible path, a user does not exist, or `shown` cannot have an overlay.
+    /// A file with an impossible path, a user that does not exist, or no overlay over `shown`.
     pub fn make(
         folder: &Path,
         namespace: &str,
@@ -170,12 +169,12 @@ impl Environment {
         Ok(environment)
     }
 
-    /// Removes the files `gone` below `folder` and writes `changed`, so that `all` exist, while
-    /// programs run. Programs see the change at once, with one exception: a file that begins to
-    /// hide one of the host's is seen only by programs that enter later.
+    /// Removes the files `gone` below `folder` and writes `changed`, so that `all` are there, while
+    /// programs run. Programs see the change at once, except files that begin to hide the host's:
+    /// only programs that enter later see those.
     ///
     /// # Errors
-    /// A file has an impossible path, or a user does not exist.
+    /// A file with an impossible path, or a user that does not exist.
     pub fn change(
         folder: &Path,
         gone: &[FileSpec],
@@ -199,14 +198,14 @@ impl Environment {
         Environment { binds, ..environment }.note(folder)
     }
 
-    /// Records the programs' view, for processes that enter later.
+    /// Writes down the programs' view, for processes that enter.
     fn note(&self, folder: &Path) -> io::Result<()> {
         let (path, new) = (folder.join("environment.json"), folder.join("environment.json.new"));
         fs::write(&new, serde_json::to_vec(self)?)?;
         fs::rename(&new, &path)
     }
 
-    /// Reads the records of [`Environment::make`].
+    /// Reads the notes of [`Environment::make`].
     ///
     /// # Errors
     /// There are none.
@@ -214,9 +213,9 @@ impl Environment {
         Ok(serde_json::from_slice(&fs::read(folder.join("environment.json"))?)?)
     }
 
-    /// The same environment for an sshd, which refuses a login of a locked root: the machine's
-    /// `/etc/shadow` cannot be read there, and other sources of accounts may have locked root.
-    /// `folder` is that of [`Environment::make`]. A file of the router is not changed.
+    /// The same environment for an sshd, which refuses a locked root: the machine's `/etc/shadow`
+    /// cannot be read there, and other sources of accounts may have root locked. `folder` is that
+    /// of [`Environment::make`]. A file of the router is not changed.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -235,9 +234,9 @@ impl Environment {
         Ok(self)
     }
 
-    /// Moves the calling process into the environment. The process must have one thread and be in
-    /// the programs' pid namespace. Afterwards it has only the capabilities of every program here
-    /// and `more`, and cannot regain others.
+    /// Moves the calling process into the environment; it must have one thread and be in the
+    /// programs' pid namespace. Afterwards it has only the capabilities of every program here and
+    /// `more`, and cannot regain others.
     ///
     /// # Errors
     /// The kernel's error.
@@ -254,14 +253,13 @@ impl Environment {
         // The slow path has its own terminals, for `sshd` and similar programs.
         let options = Some("newinstance,ptmxmode=0666,mode=0620,gid=5");
         mount(Some("devpts"), "/dev/pts", Some("devpts"), MsFlags::MS_NOSUID, options)?;
-        // The old directory may now be hidden, or may still be the host's.
+        // The old directory may be hidden now, or still be the host's.
         if std::env::set_current_dir(&here).is_err() {
             std::env::set_current_dir("/")?;
         }
         for one in caps::all() {
             if !KEPT.contains(&one) && !more.contains(&one) {
-                // Capabilities that this process does not have cannot be dropped; this is not
-                // needed either.
+                // Capabilities that this process does not have cannot be dropped, and need not be.
                 let _ = caps::drop(None, CapSet::Bounding, one);
                 for set in [CapSet::Effective, CapSet::Permitted, CapSet::Inheritable] {
                     let _ = caps::drop(None, set, one);
@@ -271,7 +269,7 @@ impl Environment {
         Ok(())
     }
 
-    /// The command of the environment's image; empty without an image.
+    /// The command of its image; empty without one.
     pub fn command(&self) -> Vec<String> {
         self.image.as_ref().map(|image| image.config.words()).unwrap_or_default()
     }
@@ -281,15 +279,15 @@ impl Environment {
         self.image.as_ref().map(|image| image.config.environment.clone()).unwrap_or_default()
     }
 
-    /// A program's environment variables: those of every program, then those of the image.
+    /// A program's variables: those of every program, then those of its image.
     pub fn variables(&self) -> Vec<(String, String)> {
         let own = variables(&self.router).into_iter();
         let own = own.map(|(name, value)| (name.to_string_lossy().into_owned(), value));
         own.chain(self.of_image()).collect()
     }
 
-    /// The working directory in which `words` begin, and their user and group. The calling process
-    /// must be in the environment.
+    /// The working directory in which `words` begin, and their user and group. For a process that
+    /// is inside.
     ///
     /// # Errors
     /// The image has no such user.
@@ -308,7 +306,7 @@ impl Environment {
             }
             None => Path::new("/"),
         };
-        // The sources are below /run, which the first of these mounts hides.
+        // The sources are below /run, which the first of these hides.
         for (from, to) in self.binds.iter().rev() {
             let from = machine.join(from.strip_prefix("/").unwrap_or(from));
             mount(Some(&from), to, NONE, MsFlags::MS_BIND, NONE)
@@ -347,12 +345,12 @@ impl Environment {
         }
         let harmless = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
         mount(Some("proc"), "/proc", Some("proc"), harmless, NONE)?;
-        // /sys shows the router's devices; if the mount is refused, the host's /sys remains.
+        // The router's devices; if the mount is refused, the host's view stays.
         if mount(Some("sysfs"), "/sys", Some("sysfs"), harmless | MsFlags::MS_RDONLY, NONE).is_err()
         {
             tracing::debug!("/sys shows the host's devices");
         }
-        // Of the kernel's settings, only those of the network belong to the router.
+        // Of the kernel's settings only those of the network belong to the router.
         let aside = ASIDE;
         mount(Some("/proc/sys/net"), aside, NONE, MsFlags::MS_BIND, NONE)?;
         mount(Some("/proc/sys"), "/proc/sys", NONE, MsFlags::MS_BIND, NONE)?;
@@ -364,7 +362,7 @@ impl Environment {
     }
 }
 
-/// Replaces the host's devices by a few harmless ones.
+/// Puts a few harmless devices in the place of the host's.
 fn devices() -> io::Result<()> {
     const NONE: Option<&str> = None;
     let aside = Path::new(ASIDE);
@@ -404,8 +402,8 @@ fn capability(name: &str) -> io::Result<Capability> {
     full.parse().map_err(|_| io::Error::other(format!("{name} is no capability")))
 }
 
-/// The control group of a router's programs. It differs from that of the router's fast path, so
-/// that the kernel does not kill the fast path if a program uses all memory.
+/// The control group of a router's programs. It differs from that of its fast path, so that a
+/// program that uses all memory does not get the fast path killed.
 pub fn group(router: &str) -> String {
     format!("{}_programs", router.replace('/', "_"))
 }
@@ -415,7 +413,7 @@ pub fn folder(node: &Path, router: &str) -> PathBuf {
     node.join("slow").join(router.replace('/', "."))
 }
 
-/// Checks that every name in `capabilities` is a capability.
+/// Checks that every name in `capabilities` is one.
 ///
 /// # Errors
 /// The first that is none.
@@ -426,7 +424,7 @@ pub fn check_capabilities(capabilities: &[String]) -> io::Result<()> {
 /// The search path of programs.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// A program's environment variables: few, and the same everywhere.
+/// A program's variables: few, and the same everywhere.
 pub fn variables(router: &str) -> Vec<(&'static OsStr, String)> {
     [("PATH", PATH), ("HOME", "/root"), ("LANG", "C.UTF-8"), ("EUROPA_ROUTER", router)]
         .map(|(name, value)| (OsStr::new(name), value.to_owned()))

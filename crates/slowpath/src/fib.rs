@@ -1,9 +1,9 @@
-//! The kernel's routes of one family, and the entries that the fast path has of them.
+//! The kernel's routes of one family, and the part that the fast path has.
 //!
-//! Each prefix is sent once in a batch, even if it changed several times. Several routes to one
-//! prefix are ranked as in the kernel: first by table (`local`, `main`, `default`), then by metric.
-//! The kernel searches one table after the other, so a shorter prefix of an earlier table hides a
-//! longer one of a later table: packets to such a prefix go to Linux.
+//! Each prefix is sent once a batch, even if it changed several times. Several routes to one prefix
+//! are ranked as the kernel does: table `local`, `main`, `default`; then metric. The kernel
+//! searches one table after the other, so a shorter prefix of an earlier table hides a longer one
+//! of a later table: Linux gets packets to such a prefix.
 
 mod candidate;
 mod meaning;
@@ -28,18 +28,18 @@ const TABLE_LOCAL: u32 = 255;
 pub(crate) struct Outputs {
     pub(crate) host: usize,
     pub(crate) discard: usize,
-    /// Another output to Linux, which answers senders with an error.
+    /// Also to Linux, which answers senders with an error.
     pub(crate) errors: usize,
 }
 
 #[derive(Debug, Default)]
 struct Entry {
     candidates: Vec<Candidate>,
-    /// The number of the text that the fast path has.
+    /// Number of the text that the fast path has.
     told: Option<u32>,
     dirty: bool,
-    /// A route was added that already exists: either a list contained it before its message
-    /// arrived, or it is another route with the same next hops.
+    /// A route was added that exists already: a list had it before its message arrived, or it is
+    /// another one with the same next hops.
     is_doubtful: bool,
     /// Packets go to Linux because it puts a header in front.
     is_encapsulated: bool,
@@ -56,20 +56,16 @@ pub(crate) struct Fib<A> {
     outputs: Outputs,
     host: u32,
     errors: u32,
-    /// Prefixes that go to the host if they have no route.
+    /// Prefixes that are the host's where no route is.
     base: Vec<(A, u8)>,
     /// Prefixes with a special meaning on every link, which are never sent.
     hidden: Vec<(A, u8)>,
     /// Prefixes of more than one address in table `local`, which hide longer ones of the other
     /// tables.
     wide: HashSet<(A, u8)>,
-    /// Prefixes in table `default`; shorter prefixes of the other tables hide them.
+    /// Prefixes in table `default`, which shorter ones of the other tables hide.
     last: HashSet<(A, u8)>,
     aliases: Aliases,
-    /// Messages may be older than the last list.
-    may_be_old: bool,
-    /// Such a message has changed an entry of that list, perhaps to an earlier state.
-    is_unsure: bool,
     /// Prefixes whose packets Linux puts a header in front of.
     encapsulated: usize,
 }
@@ -80,8 +76,7 @@ fn covers<A: Address>(outer: (A, u8), inner: (A, u8)) -> bool {
 }
 
 impl<A: Address> Fib<A> {
-    /// A table without routes: the host gets all packets, including those to `base` unless a route
-    /// covers them.
+    /// No routes: the host gets all packets, and also those to `base` unless a route covers them.
     pub(crate) fn new(outputs: Outputs, base: Vec<(A, u8)>, hidden: Vec<(A, u8)>) -> Fib<A> {
         let mut texts = Interner::default();
         let host = texts.number(format!("- {}", outputs.host));
@@ -100,8 +95,6 @@ impl<A: Address> Fib<A> {
             wide: HashSet::new(),
             last: HashSet::new(),
             aliases: Aliases::default(),
-            may_be_old: false,
-            is_unsure: false,
             encapsulated: 0,
         };
         for prefix in fib.base.clone() {
@@ -138,7 +131,7 @@ impl<A: Address> Fib<A> {
         &mut self.aliases
     }
 
-    /// Notes that the entry for a prefix may have changed.
+    /// Notes that the answer for a prefix may have changed.
     fn mark(&mut self, prefix: (A, u8)) {
         self.mark_one(prefix);
         let candidates = self.routes.get(&prefix).map_or(&[][..], |entry| &entry.candidates);
@@ -195,19 +188,6 @@ impl<A: Address> Fib<A> {
         Some((route.prefix, Candidate { rank, narrow: route.narrow, metric: route.metric, way }))
     }
 
-    /// The next messages may be older than the last list. They reach its state step by step, but
-    /// one about a prefix with several routes can then replace or remove the wrong one.
-    pub(crate) fn expect_old(&mut self) {
-        self.may_be_old = true;
-    }
-
-    /// The next messages are newer than the last list. Returns whether an older one may have
-    /// spoiled an entry: only another list can show that.
-    pub(crate) fn expect_new(&mut self) -> bool {
-        self.may_be_old = false;
-        std::mem::take(&mut self.is_unsure)
-    }
-
     /// A route was added.
     pub(crate) fn add(&mut self, route: Route<A>, placement: Placement) {
         let Some((prefix, new)) = self.candidate(route) else { return };
@@ -217,19 +197,15 @@ impl<A: Address> Fib<A> {
             entry.is_doubtful = true;
             return;
         }
-        let is_same = placement == Placement::Replace && entry.candidates.as_slice() == [new];
-        self.is_unsure |= self.may_be_old && !entry.candidates.is_empty() && !is_same;
         insert(&mut entry.candidates, new, placement, merges, &self.ways);
         self.mark(prefix);
     }
 
-    /// Removes a route. Returns false if the route was unknown, or may exist twice: then only a new
-    /// list can show the remaining routes.
+    /// Removes a route. False if it was unknown, or may exist twice: only a list can show the rest.
     pub(crate) fn remove(&mut self, route: Route<A>) -> bool {
         let gone = route.way.clone();
         let Some((prefix, old)) = self.candidate(route) else { return true };
         let Some(entry) = self.routes.get_mut(&prefix) else { return false };
-        self.is_unsure |= self.may_be_old && !entry.candidates.is_empty();
         let same = |c: &Candidate| (c.order(), c.narrow) == (old.order(), old.narrow);
         let exact = entry.candidates.iter().position(|c| same(c) && c.way == old.way);
         if let Some(index) = exact {
@@ -238,7 +214,7 @@ impl<A: Address> Fib<A> {
             self.mark(prefix);
             return is_known;
         }
-        // IPv6: some of several next hops, or all of them in another order.
+        // IPv6: some next hops of several, or all in another order.
         let Way::Hops(gone) = gone else { return false };
         let key = |hop: &Hop<A>| (hop.gateway, hop.device);
         for (index, candidate) in entry.candidates.iter_mut().enumerate() {
@@ -294,7 +270,7 @@ impl<A: Address> Fib<A> {
         }
     }
 
-    /// Computes the next hops of every route again; prefixes whose entry changes are sent.
+    /// Computes the next hops of every route again; prefixes whose answer changes are sent.
     pub(crate) fn reconsider(&mut self, links: &Links, objects: &HashMap<u32, Object>) {
         let old = std::mem::take(&mut self.meanings);
         self.learn_ways(links, objects);
@@ -339,7 +315,7 @@ impl<A: Address> Fib<A> {
         }
     }
 
-    /// Adds up to `most` changes to `to`, one in each line. Returns their number.
+    /// Adds up to `most` changes to `to`, a line each. Returns how many.
     pub(crate) fn tell(
         &mut self,
         most: usize,

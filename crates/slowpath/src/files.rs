@@ -12,17 +12,17 @@ use crate::view;
 
 /// Directories that every router has for itself.
 pub(crate) const OWN: [&str; 5] = ["/run", "/root", "/tmp", "/var/log", "/var/tmp"];
-/// Directories that a file in them does not cover as a whole: only the file itself is covered.
+/// Directories that are not replaced as a whole for a file in them.
 const SHARED: [&str; 4] = ["/", "/etc", "/usr", "/var"];
 
-/// A file; with a slash at the end of its path, a directory.
+/// A file or, with a slash at the end of its path, a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSpec {
     /// Its path for programs.
     pub path: String,
     /// Its contents.
     pub text: String,
-    /// The owner of the file.
+    /// Whose it is.
     pub owner: Option<String>,
     /// Its permissions.
     pub mode: Option<u32>,
@@ -32,10 +32,10 @@ pub struct FileSpec {
 pub(crate) struct Place<'a> {
     /// Its own directories.
     pub(crate) root: &'a Path,
-    /// The slow path's own root directory, and the folder below it.
+    /// Its root directory, and the folder below it.
     pub(crate) view: Option<&'a (PathBuf, PathBuf)>,
     pub(crate) ids: Ids,
-    /// The root directory whose lists name the owners of files; `None` means the machine's.
+    /// The root directory whose lists name the owners of files; none: the machine's.
     pub(crate) users_of: Option<&'a Path>,
 }
 
@@ -47,7 +47,7 @@ impl Place<'_> {
         if own(&path) { (self.root, path) } else { (view.as_path(), path) }
     }
 
-    /// Empties the overlay's directory that the slow path has for itself.
+    /// Empties a directory of the overlay that the slow path has for itself.
     pub(crate) fn begin(&self, file: &FileSpec) -> io::Result<()> {
         let (root, path) = self.of(&file.path);
         let place = root.join(path.strip_prefix("/").unwrap_or(&path));
@@ -91,7 +91,7 @@ impl Place<'_> {
     pub(crate) fn binds(&self, files: &[FileSpec]) -> io::Result<Vec<(PathBuf, PathBuf)>> {
         let inside = |root: &Path, path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
         let seen = self.view.map_or(Path::new("/"), |(view, _)| view.as_path());
-        // A slow path made by an older node may lack some of these directories.
+        // A slow path of an older node may lack some.
         let own = OWN.iter().map(|own| (inside(self.root, Path::new(own)), PathBuf::from(own)));
         let mut binds: Vec<(PathBuf, PathBuf)> =
             own.filter(|(from, to)| from.is_dir() && inside(seen, to).is_dir()).collect();

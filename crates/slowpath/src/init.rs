@@ -1,5 +1,5 @@
-//! Process numbers of a slow path: all programs and shells of a router share a pid namespace.
-//! Inside it, each program has a pid namespace of its own, which ends with the program.
+//! Process numbers of a slow path: one pid namespace for all programs and shells of its router, and
+//! inside it one for each program, which ends with the program.
 //!
 //! | process                | where                   | task                                      |
 //! |------------------------|-------------------------|-------------------------------------------|
@@ -7,8 +7,7 @@
 //! | [`accompany`]          | in the router's         | starts a program's number 1, waits for it |
 //! | [`run`]                | number 1 of a program   | starts it, reaps orphans, writes its log  |
 //!
-//! A program's namespace ends with its process number 1: the kernel then kills the remaining
-//! processes.
+//! A program's namespace ends with its number 1: the kernel kills the remaining processes.
 
 use std::fs::{self, File};
 use std::io::{self, PipeReader, Read, pipe, stderr};
@@ -31,7 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::output::{Output, PAUSE};
 
-/// The maximum number of bytes of output that are passed on at a time.
+/// Bytes of output that are passed on at once.
 const AT_ONCE: usize = 1 << 16;
 /// Signals that the waiting process passes to programs.
 const PASSED_ON: [Signal; 7] = [
@@ -43,25 +42,24 @@ const PASSED_ON: [Signal; 7] = [
     Signal::SIGUSR2,
     Signal::SIGWINCH,
 ];
-/// The time limit for the other processes of the namespace when the machine shuts down.
+/// Time limit for other processes of its namespace when the machine shuts down.
 const GRACE: Duration = Duration::from_secs(2);
 /// `si_code` of signals that the kernel sends, such as those of a terminal's keys.
 const FROM_KERNEL: i32 = 0x80;
 /// The file in a slow path's folder that identifies its number 1.
 const FILE: &str = "init.json";
 
-/// The identity of a router's process number 1. The number alone may belong to another process by
-/// now.
+/// The identity of a router's number 1. The number alone may belong to another process by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct First {
-    /// The number of the process on the host.
+    /// Its number as the host sees it.
     pub pid: u32,
     /// The time at which the process was started, in clock ticks since the start of the machine.
     pub started: u64,
 }
 
 impl First {
-    /// Records the identity in the slow path's folder.
+    /// Notes it in the slow path's folder.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -71,7 +69,7 @@ impl First {
         fs::rename(&new, folder.join(FILE))
     }
 
-    /// Reads the record of [`First::note`].
+    /// Reads the notes of [`First::note`].
     ///
     /// # Errors
     /// There are none.
@@ -80,8 +78,8 @@ impl First {
     }
 }
 
-/// The pid namespace of a slow path, if a first process holds it; `started` returns the time at
-/// which a process was started.
+/// The pid namespace of a slow path, if a first process holds it; `started` returns the start of a
+/// process.
 ///
 /// # Errors
 /// It cannot be opened.
@@ -92,13 +90,12 @@ pub fn numbers(folder: &Path, started: impl Fn(u32) -> Option<u64>) -> io::Resul
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
-    // This is checked while the namespace is open: so the namespace belongs to the intended
-    // process.
+    // Checked while the namespace is open: it belongs to the intended process.
     Ok((started(first.pid) == Some(first.started)).then(|| namespace.into()))
 }
 
-/// Makes the children of this process start in the pid namespace of a slow path, or in a new one if
-/// there is none. This process must have one thread.
+/// Lets the children of this process, which must have one thread, start in the pid namespace of a
+/// slow path, or in a new one if there is none.
 ///
 /// # Errors
 /// The kernel's error.
@@ -110,7 +107,7 @@ pub fn choose_numbers(numbers: Option<OwnedFd>) -> io::Result<()> {
     Ok(())
 }
 
-/// The first process of a router: it holds its pid namespace until the node ends it, and reaps
+/// The first process of a router: holds its pid namespace until the node ends it, and reaps
 /// orphans. It has no rights.
 ///
 /// # Errors
@@ -161,14 +158,14 @@ pub fn begin_anew() -> io::Result<()> {
     Ok(SigSet::all().thread_unblock()?)
 }
 
-/// Runs `command` to its end and passes signals to it. If a terminal stops the command, this
+/// Runs `command` to its end and passes signals on. When a terminal stops the command, this
 /// process stops too. The command begins with signals blocked, see [`begin_anew`].
 ///
 /// # Errors
 /// It cannot be started.
 pub fn accompany(mut command: Command) -> io::Result<ExitStatus> {
-    // Signals are blocked first: otherwise a signal between both calls would end this process, and
-    // the command would continue without it.
+    // Blocked first: a signal between both calls would end this process, and the command would
+    // continue without it.
     let signals = blocked(&[&[Signal::SIGCHLD][..], &PASSED_ON].concat())?;
     let child = Pid::from_raw(command.spawn()?.id() as i32);
     loop {
@@ -191,11 +188,11 @@ pub fn accompany(mut command: Command) -> io::Result<ExitStatus> {
                     Err(error) => return Err(error.into()),
                 }
                 while let Some(signal) = signals.read_signal()? {
-                    // The terminal's keys already send the signal to the command.
+                    // A terminal's keys reach the command anyway.
                     let keys = signal.ssi_code == FROM_KERNEL;
                     match Signal::try_from(signal.ssi_signo as i32) {
                         Ok(Signal::SIGCHLD) | Err(_) => {}
-                        // The child may have ended already.
+                        // It may have ended already.
                         Ok(other) if !keys => drop(kill(child, other)),
                         Ok(_) => {}
                     }
@@ -207,7 +204,7 @@ pub fn accompany(mut command: Command) -> io::Result<ExitStatus> {
     }
 }
 
-/// Runs `command` to its end. The command's output goes to this process's standard error.
+/// Runs `command` to its end. Its output goes to this process's standard error.
 ///
 /// # Errors
 /// It cannot be started.
@@ -217,10 +214,9 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
     command.stdout(writer.try_clone()?).stderr(writer);
     let child = command.spawn()?;
     let child = Pid::from_raw(child.id() as i32);
-    // Only the program has the writing ends.
+    // The writing ends are the program's alone.
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    // The signal is blocked only now, because the program must not inherit the block. Earlier
-    // signals are found below.
+    // Blocked only now, because the program must not inherit it. Earlier signals are found below.
     let signals = blocked(&[&[Signal::SIGCHLD][..], &PASSED_ON].concat())?;
     let mut log = Log { printed: Some(printed), output: Output::new(stderr(), Instant::now()) };
     loop {
@@ -233,7 +229,7 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
         while let Some(signal) = signals.read_signal()? {
             match Signal::try_from(signal.ssi_signo as i32) {
                 Ok(Signal::SIGCHLD) | Err(_) => {}
-                // The child may have ended already.
+                // It may have ended already.
                 Ok(other) => drop(kill(child, other)),
             }
         }
@@ -241,7 +237,7 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
     }
 }
 
-/// Reaps ended processes. Returns the child's exit, if the child has ended.
+/// Reaps ended processes: how the child has ended, if it has.
 fn reap(child: Pid) -> io::Result<Option<ExitStatus>> {
     loop {
         match waitpid(Pid::from_raw(-1), Some(WaitPidFlag::WNOHANG)) {
@@ -282,7 +278,7 @@ impl Log {
         }
     }
 
-    /// Passes on the output that is available now, and no later output.
+    /// Passes on the present output, and not later output.
     fn pass_on(&mut self) {
         let mut bytes = vec![0; AT_ONCE];
         let Some(printed) = &mut self.printed else { return };

@@ -1,11 +1,11 @@
-//! Gives numbers to values that many routes share.
+//! Values that many routes share, by number.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::rc::Rc;
 
 /// Gives equal values the same number. Numbers are never released: a router has few different next
-/// hops, even after many changes of its routes.
+/// hops, after any changes of its routes.
 #[derive(Debug)]
 pub(crate) struct Interner<T> {
     numbers: HashMap<Rc<T>, u32>,

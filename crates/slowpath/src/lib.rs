@@ -1,4 +1,4 @@
-//! The slow path: a router's own Linux, and a mirror of Linux's routes in the fast path.
+//! The slow path: a router's own Linux, and a mirror of its routes in the fast path.
 //!
 //! A router with a slow path has a network namespace `europa.INSTANCE.SLICE.ROUTER` with a veth for each
 //! of its interfaces. Linux there owns addresses, neighbours, routes and errors. The fast path forwards the
@@ -29,19 +29,16 @@
 //!
 //! # How the fast path follows Linux
 //!
-//! - One thread for each router reads netlink messages and writes lines to the elements' `load`
-//!   handlers, over a socket of its own: an order contains 512 changes, and the engine carries out
-//!   one order between two rounds.
+//! - One thread a router reads netlink messages and writes lines to the elements' `load` handlers, over a
+//!   socket of its own: 512 changes an order, one order between two rounds of the engine.
 //! - The thread reads all tables again after a lost message, and after changes that the kernel does not
 //!   announce (IPv4 routes of a device that goes down). For an adopted router it first reads the elements'
 //!   tables, and removes the entries that Linux does not have.
-//! - Firewalls, rules, IPsec, qdiscs, masters and sysctls become a policy for each interface.
-//!   `HostGate` and the forwarding elements send the packets that the policy may concern to Linux,
-//!   and count them by reason. Until all settings are read, and after lost messages, all packets go
-//!   to Linux.
-//! - `HostPolice` limits the packets to Linux by class and interface; packets of routing protocols
-//!   go first.
-//! - Every 10 s the mirror makes Linux probe the stale neighbours that the fast path uses.
+//! - Firewalls, rules, IPsec, qdiscs, masters and sysctls become a policy for each interface. `HostGate` and
+//!   the forwarding elements send the packets that it may affect to Linux, counted by reason. Until all
+//!   settings are read, and after lost messages, all packets go to Linux.
+//! - `HostPolice` limits the packets to Linux by class and interface; routing protocols go first.
+//! - Every 10 s the mirror has Linux probe the stale neighbours that the fast path uses.
 //!
 //! # Processes
 //!

@@ -1,5 +1,4 @@
-//! The devices of a namespace, those among them that are the router's interfaces, and their
-//! properties.
+//! The devices of a namespace: those that are the router's interfaces, and their properties.
 
 use std::collections::HashMap;
 
@@ -20,12 +19,12 @@ impl Known {
     }
 }
 
-/// The changes that a message about a device causes.
+/// The changes of a message about a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// Whether routes may have changed together with the device.
+    /// Routes may have changed together with it.
     pub(crate) routes: bool,
-    /// Whether a property of the device has changed.
+    /// A property of the device has changed.
     pub(crate) device: bool,
 }
 
@@ -48,7 +47,7 @@ impl Links {
         self.known.get(&index)
     }
 
-    /// Adds or updates a device from the kernel's message.
+    /// Takes in the kernel's message about a device.
     pub(crate) fn add(&mut self, link: Link) -> Change {
         let mut output = self.devices.get(&link.index).copied();
         if output.is_none() {
@@ -68,7 +67,7 @@ impl Links {
         self.devices.remove(&index);
     }
 
-    /// Replaces all known devices. Returns whether any of them has changed.
+    /// Replaces the known ones. Returns whether something has changed.
     pub(crate) fn replace_all(&mut self, links: Vec<Link>) -> bool {
         let old = std::mem::take(&mut self.known);
         self.devices.retain(|index, _| links.iter().any(|link| link.index == *index));
@@ -83,7 +82,7 @@ impl Links {
         self.known.iter().filter_map(|(index, known)| Some((*index, known.output?)))
     }
 
-    /// The device of an interface.
+    /// The device that is an interface.
     pub(crate) fn interface(&self, number: usize) -> Option<&Link> {
         let found = self.known.values().find(|known| known.output == Some(number));
         found.map(|known| &known.link)
@@ -99,7 +98,7 @@ impl Links {
         self.names.len()
     }
 
-    /// The devices on top of a device.
+    /// The devices on top of one.
     pub(crate) fn uppers(&self, index: u32) -> impl Iterator<Item = &Link> + '_ {
         let all = self.known.values().map(|known| &known.link);
         all.filter(move |link| link.lower == Some(index))
@@ -122,7 +121,7 @@ mod tests {
         assert_eq!(links.add(link(7, "wan")), Change { routes: false, device: true });
         assert!(!links.replace_all(vec![link(7, "wan")]));
         assert_eq!(links.interface(0).map(|link| link.index), Some(7));
-        // Another device gets the name, but does not become the interface.
+        // Another device takes the name, not the place.
         links.add(link(8, "eth0"));
         assert_eq!(links.get(8).and_then(|known| known.output), None);
         links.remove(7);

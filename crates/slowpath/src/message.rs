@@ -1,4 +1,4 @@
-//! The kernel's messages about links, neighbours, next hops and routes: converts bytes to values.
+//! The kernel's messages about links, neighbours, next hops and routes: bytes to values.
 //!
 //! Numbers are from `linux/rtnetlink.h`, `neighbour.h`, `nexthop.h`.
 //!

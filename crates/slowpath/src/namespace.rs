@@ -1,5 +1,4 @@
-//! The network namespaces: one for each router with a slow path, and one for the other ends of all
-//! slow paths.
+//! The namespaces: one for each router with a slow path, one for the other ends of all.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +10,7 @@ const SETTINGS: [(&str, &str); 12] = [
     ("net.ipv4.ip_forward", "1"),
     ("net.ipv6.conf.all.forwarding", "1"),
     ("net.ipv6.conf.default.forwarding", "1"),
-    // Packets may arrive by another interface than that of the reverse route: the fast path does
+    // Packets may arrive from another interface than that of the reverse route: the fast path does
     // not check this either.
     ("net.ipv4.conf.all.rp_filter", "0"),
     ("net.ipv4.conf.default.rp_filter", "0"),
@@ -20,7 +19,7 @@ const SETTINGS: [(&str, &str); 12] = [
     ("net.ipv4.conf.default.ignore_routes_with_linkdown", "1"),
     ("net.ipv6.conf.all.ignore_routes_with_linkdown", "1"),
     ("net.ipv6.conf.default.ignore_routes_with_linkdown", "1"),
-    // With several next hops, all packets of a flow take the same one.
+    // Flows, not packets, are spread over several next hops.
     ("net.ipv4.fib_multipath_hash_policy", "1"),
     ("net.ipv6.fib_multipath_hash_policy", "1"),
     // Routing protocols need the link-local address at once, not after a second.
@@ -33,7 +32,7 @@ pub fn name(instance: &str, slice: &str, router: &str) -> String {
     format!("europa.{instance}.{slice}.{router}")
 }
 
-/// The name of the namespace that contains the other ends of all slow paths: no slice has an empty
+/// The name of the namespace where the other ends of all slow paths are: no slice has an empty
 /// name.
 pub fn outside_name(instance: &str) -> String {
     format!("europa.{instance}..slow")
@@ -47,7 +46,7 @@ pub fn create(name: &str) -> io::Result<Namespace> {
     settled(Namespace::create(name)?)
 }
 
-/// Makes the namespace of a process a router's namespace. The process may end afterwards.
+/// Makes the namespace of a process that of a router. The process may end afterwards.
 ///
 /// # Errors
 /// As above.
@@ -56,7 +55,7 @@ pub fn create_of(name: &str, process: u32) -> io::Result<Namespace> {
     settled(Namespace::give_name(name, Path::new(&path))?)
 }
 
-/// Sets the namespace up so that Linux forwards the packets that the fast path passes to it.
+/// Lets Linux forward there the packets that the fast path does not.
 fn settled(namespace: Namespace) -> io::Result<Namespace> {
     set_defaults(&namespace)?;
     for (setting, value) in SETTINGS {
@@ -67,7 +66,7 @@ fn settled(namespace: Namespace) -> io::Result<Namespace> {
     Ok(namespace)
 }
 
-/// Makes the namespace of the other ends, in which IP is not used.
+/// Makes the namespace of the other ends, which have no IP.
 ///
 /// # Errors
 /// The kernel's error.

@@ -1,5 +1,4 @@
-//! The kernel's neighbours on the router's interfaces, and the entries that the fast path has of
-//! them.
+//! The kernel's neighbours on the router's interfaces, and which of them the fast path has.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -33,7 +32,7 @@ fn address(octets: &[u8]) -> Option<IpAddr> {
 }
 
 impl Neighbours {
-    /// Handles the kernel's message; `gone` means that the kernel forgets the neighbour.
+    /// Handles the kernel's message; `gone` if it forgets the neighbour.
     pub(crate) fn hear(&mut self, neighbour: &Neighbour, gone: bool) {
         let Some(address) = address(&neighbour.address) else { return };
         if address.is_multicast() || address.is_unspecified() {
@@ -55,10 +54,10 @@ impl Neighbours {
         }
     }
 
-    /// Notes that the fast path has an unknown address of a neighbour.
+    /// The fast path has some address of a neighbour.
     pub(crate) fn learn(&mut self, device: u32, address: IpAddr) {
         let entry = self.entries.entry((device, address)).or_default();
-        // The value belongs to no neighbour, so the entry is sent again, or withdrawn.
+        // No neighbour has it: it is sent again, or withdrawn.
         entry.told = Some([0; 6]);
         if !entry.dirty {
             entry.dirty = true;
@@ -66,7 +65,7 @@ impl Neighbours {
         }
     }
 
-    /// Replaces the known neighbours.
+    /// Replaces the known ones.
     pub(crate) fn replace_all(&mut self, all: &[Neighbour]) {
         let heard: HashSet<Key> =
             all.iter().filter_map(|n| Some((n.device, address(&n.address)?))).collect();
@@ -85,7 +84,7 @@ impl Neighbours {
         !self.dirty.is_empty()
     }
 
-    /// An IPv6 router now has an IPv4 address: its neighbours are also sent under that address.
+    /// An IPv6 router has an IPv4 address now: its neighbours are sent under that one too.
     pub(crate) fn alias(&mut self, router: u128) {
         let address = IpAddr::V6(Ipv6Addr::from(router));
         let all = self.entries.iter_mut().filter(|(key, _)| key.1 == address);
@@ -99,7 +98,7 @@ impl Neighbours {
         }
     }
 
-    /// Adds up to `most` changes to the text for the interface and family that they concern.
+    /// Adds up to `most` changes to the text of the interface and family that they concern.
     pub(crate) fn tell(
         &mut self,
         most: usize,
@@ -140,7 +139,7 @@ impl Neighbours {
         count
     }
 
-    /// Those of the addresses that the fast path has sent to which the kernel should probe.
+    /// Of the addresses to which the fast path has sent, those that the kernel should probe.
     pub(crate) fn to_probe(&self, device: u32, used: &str, aliases: &Aliases) -> Vec<IpAddr> {
         let parsed = used.split_whitespace().filter_map(|word| word.parse().ok());
         let parsed = parsed.map(|address: IpAddr| match address {

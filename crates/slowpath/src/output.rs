@@ -1,15 +1,15 @@
-//! Copies a program's output to its log. If a program prints too much, the rest of its output is
-//! dropped, because all logs share the node's disk.
+//! Copies a program's output into its log. A program that floods its log loses the rest, because
+//! all logs share the node's disk.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-/// The number of bytes a second that a program may print permanently.
+/// Bytes a second that a program may print for long.
 const BYTES_PER_SECOND: u64 = 1 << 20;
 /// Bytes of a burst of output.
 const BURST_BYTES: u64 = 4 << 20;
 
-/// Passes on the permitted output, and counts the dropped bytes.
+/// Passes on the permitted output, and adds how much was left out.
 pub(crate) struct Output<W> {
     to: W,
     /// Bytes that may be printed now.
@@ -23,8 +23,7 @@ impl<W: Write> Output<W> {
         Self { to, allowed: BURST_BYTES, since: now, left_out: 0 }
     }
 
-    /// Passes on as many of `bytes` as are permitted. If the log cannot be written, the copying
-    /// continues.
+    /// Passes on `bytes`, as many as allowed. A log that cannot be written is no reason to end.
     pub(crate) fn pass(&mut self, bytes: &[u8], now: Instant) {
         self.earn(now);
         let length = bytes.len() as u64;
@@ -37,7 +36,7 @@ impl<W: Write> Output<W> {
         let _ = self.to.write_all(bytes);
     }
 
-    /// Whether `bytes` more would exceed the limit now.
+    /// Whether `bytes` would be too much now.
     pub(crate) fn is_used_up(&mut self, bytes: usize, now: Instant) -> bool {
         self.earn(now);
         self.allowed < bytes as u64
@@ -52,7 +51,7 @@ impl<W: Write> Output<W> {
         }
     }
 
-    /// Reports how many bytes were dropped since the last report.
+    /// Reports how much was left out since the last report.
     pub(crate) fn tell_left_out(&mut self) {
         let bytes = std::mem::take(&mut self.left_out);
         if bytes > 0 {
@@ -65,7 +64,7 @@ impl<W: Write> Output<W> {
     }
 }
 
-/// The time for which output that exceeds the limit stays in its pipe: reading and dropping it
+/// Time for which a flood stays in its pipe if nothing may be printed: reading and dropping it
 /// would use a core.
 pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 

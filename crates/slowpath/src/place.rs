@@ -1,7 +1,7 @@
-//! Writes files of a slow path from outside while its programs run.
+//! Files of a slow path, written from outside while its programs run.
 //!
-//! Those programs may make links anywhere in the slow path, even to the host's directories, which
-//! this process could write: so this process follows no link.
+//! Those programs may make links anywhere in it, even to the host's directories, which this process
+//! could write: so it follows no link.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -35,15 +35,13 @@ impl Rights {
 /// How a text replaces another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// The file is written as a new one that replaces the old: a reader finds either the old text
-    /// or the new one.
+    /// As a new file: a reader finds the old text or the new one.
     Swap,
-    /// The existing file is overwritten, as programs have mounted that file.
+    /// In the existing file, as programs have mounted that file.
     Overwrite,
 }
 
-/// Makes `folder` in the slow path's file system `root`. Its missing parents get the rights
-/// `above`.
+/// Makes `folder` of a slow path's file system `root`, and its parents, whose rights are `above`.
 pub(crate) fn make_folder(
     root: &Path,
     folder: &Path,
@@ -67,7 +65,7 @@ pub(crate) fn write(
     };
     let folder = open_folder(root, folder, Some(above))?;
     if way == Way::Overwrite {
-        // The call must not wait for the other end if a program has put a pipe there.
+        // Without waiting for the other end, if a program has put a pipe there.
         let flags = OFlag::O_WRONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         match openat(&folder, name, flags, Mode::empty()) {
             Ok(there) => {
@@ -94,7 +92,7 @@ pub(crate) fn write(
     Ok(renameat(&folder, NEW, &folder, name)?)
 }
 
-/// Removes a file, or an empty directory.
+/// Takes a file away, or a directory that is empty.
 pub(crate) fn remove(root: &Path, path: &Path) -> io::Result<()> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
     let folder = match open_folder(root, folder, None) {
@@ -165,7 +163,7 @@ mod tests {
         assert_ne!(number(), before);
         assert_eq!(fs::metadata(root.join("run/a/x.conf")).unwrap().mode() & 0o777, 0o640);
 
-        // A directory has become a link to one of the host's directories.
+        // A directory that has become a link to one of the host's.
         fs::remove_dir_all(root.join("run/a")).unwrap();
         symlink(outside.path(), root.join("run/a")).unwrap();
         for way in [Way::Swap, Way::Overwrite] {
@@ -175,7 +173,7 @@ mod tests {
         assert!(remove(root, Path::new("/run/a/x.conf")).is_err());
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
 
-        // A file has become a link to one of the host's files.
+        // A file that has become a link to one of the host's.
         let target = outside.path().join("secret");
         fs::write(&target, "untouched").unwrap();
         symlink(&target, root.join("run/y")).unwrap();

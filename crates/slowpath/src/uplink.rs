@@ -2,8 +2,7 @@
 //!
 //! Its routes are in a separate table. A rule `iif lo` leads there, after the tables `main` and
 //! `default`: only packets that Linux itself sends use it, and the router's own routes have
-//! precedence. A rule `iif lo from ADDRESS`, before those tables, is for answers to connections that came by
-//! the uplink.
+//! precedence.
 
 use std::fs;
 use std::io;
@@ -17,35 +16,31 @@ use ipnet::IpNet;
 use crate::device::{index_of, octets};
 use crate::message::{INET, INET6, RTA_GATEWAY, RTA_OIF, RTN_UNICAST, kind};
 
-/// The name of the inner end, in the slow path.
+/// The name of its end in the slow path.
 pub const DEVICE: &str = "uplink";
-/// The prefix of the names of all outer ends.
+/// The prefix of the names of all other ends.
 pub const OUTER: &str = "europa-";
 
-/// The first address of all pairs: 100.127.224.0/19, the end of the range that RFC 6598 reserves
-/// for shared use.
+/// The first address of all pairs: 100.127.224.0/19, the end of the range that RFC 6598 shares.
 const FIRST_V4: Ipv4Addr = Ipv4Addr::new(100, 127, 224, 0);
-/// The first IPv6 address of all pairs: unique local addresses (RFC 4193).
+/// The same of IPv6: unique local addresses (RFC 4193).
 const FIRST_V6: Ipv6Addr = Ipv6Addr::new(0xfd65, 0x7572, 0x6f70, 0, 0, 0, 0, 0);
 const MTU: u32 = 1500;
 
 /// The table with the routes by the uplink.
 const TABLE: u8 = 100;
-/// The priority of the rule: after those of the tables `main` and `default`.
+/// The rule follows those of the tables `main` and `default`.
 const PRIORITY: u32 = 33_000;
-/// The rule for answers of the uplink's address comes before that of the table `main`.
-const ANSWERS: u32 = 32_000;
 const PROTOCOL_STATIC: u8 = 4;
 const RTA_PREFSRC: u16 = 7;
 const RTNH_F_ONLINK: u32 = 4;
-const FRA_SRC: u16 = 2;
 const FRA_IIFNAME: u16 = 3;
 const FRA_PRIORITY: u16 = 6;
 const FR_ACT_TO_TBL: u8 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_LINK: u16 = 5;
 
-/// The addresses of an uplink: the node has the first address of each pair.
+/// The addresses of an uplink: of a pair, the node has the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
     /// IPv4 in the slow path.
@@ -59,8 +54,8 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// The addresses of the slow path with this number. The number is unique on the machine and
-    /// less than 4096.
+    /// The addresses of the slow path with this number, which is unique on the machine; less than
+    /// 4096.
     pub fn of(slow_path: u32) -> Addresses {
         let pair = slow_path % 4096 * 2;
         let v4 = |end: u32| Ipv4Addr::from_bits(FIRST_V4.to_bits() + pair + end);
@@ -77,11 +72,11 @@ pub fn outer_name(slow_path: u32) -> String {
 /// Makes the uplink of a slow path, whose namespace is `inside`.
 ///
 /// # Errors
-/// The outer end already exists, or the kernel refuses.
+/// Its outer end exists, or the kernel refuses.
 pub fn make(inside: &Namespace, outside: &Namespace, slow_path: u32) -> io::Result<()> {
     let outer = outer_name(slow_path);
     let own = Addresses::of(slow_path);
-    // A program in the slow path may have used the name.
+    // A program there may have used the name.
     delete_device(inside, DEVICE)?;
     let here = End { namespace: inside, name: DEVICE, mac: None };
     make_quiet_veth(here, End { namespace: outside, name: &outer, mac: None }, MTU)?;
@@ -95,13 +90,13 @@ pub fn make(inside: &Namespace, outside: &Namespace, slow_path: u32) -> io::Resu
     set_up(inside, DEVICE)?;
     connect(inside, own.v4.into(), own.gateway4.into())?;
     if has_v6 && let Err(error) = connect(inside, own.v6.into(), own.gateway6.into()) {
-        // A program in the slow path may have disabled IPv6.
+        // A program there may have disabled IPv6.
         tracing::warn!("the uplink {outer} has no IPv6: {error}");
     }
     Ok(())
 }
 
-/// Adds an address to the inner end, and a default route to the node's Linux.
+/// Adds an address to the inner end, and a default route to Linux there.
 fn connect(inside: &Namespace, address: IpAddr, gateway: IpAddr) -> io::Result<()> {
     add_address(inside, DEVICE, net(address, if address.is_ipv4() { 32 } else { 128 })?)?;
     add_default(&mut Netlink::route(inside)?, address, gateway)
@@ -111,13 +106,12 @@ fn net(address: IpAddr, length: u8) -> io::Result<IpNet> {
     IpNet::new(address, length).map_err(io::Error::other)
 }
 
-/// Sets the parameters of the outer end: it forwards packets, and the inner end cannot change the
-/// machine's settings.
+/// Parameters of the outer end: it forwards, and its other end changes nothing of the machine.
 fn settle(outside: &Namespace, outer: &str) -> io::Result<()> {
     outside.sysctl(&format!("net.ipv4.conf.{outer}.forwarding"), "1")?;
     for (name, value) in [
         ("ipv4.conf.*.rp_filter", "1"),
-        // The outer end does not answer for the machine's other addresses.
+        // It does not answer for the machine's other addresses.
         ("ipv4.conf.*.arp_ignore", "1"),
         ("ipv4.conf.*.accept_redirects", "0"),
         ("ipv4.conf.*.send_redirects", "0"),
@@ -126,7 +120,7 @@ fn settle(outside: &Namespace, outer: &str) -> io::Result<()> {
         ("ipv6.conf.*.accept_dad", "0"),
         ("ipv6.conf.*.forwarding", "1"),
     ] {
-        // A machine without IPv6 has none of these parameters.
+        // A machine without IPv6 has none of its parameters.
         if let Err(error) = outside.sysctl(&format!("net.{}", name.replace('*', outer)), value) {
             tracing::debug!("{name} of {outer}: {error}");
         }
@@ -145,20 +139,7 @@ fn add_default(netlink: &mut Netlink, address: IpAddr, gateway: IpAddr) -> io::R
         .with(RTA_PREFSRC, &octets(address).1)
         .with(RTA_OIF, &index.to_ne_bytes());
     there_or(netlink.talk(&mut route, |_, _| ()))?;
-    there_or(netlink.talk(&mut rule(family, kind::NEWRULE, CREATE), |_, _| ()))?;
-    there_or(netlink.talk(&mut answers(address, kind::NEWRULE, CREATE), |_, _| ()))
-}
-
-/// A request about the rule for packets that Linux sends from the uplink's address.
-fn answers(address: IpAddr, kind: u16, flags: u16) -> Request {
-    let family = if address.is_ipv4() { INET } else { INET6 };
-    let bits = if address.is_ipv4() { 32 } else { 128 };
-    let mut body = vec![family, 0, bits, 0, TABLE, 0, 0, FR_ACT_TO_TBL];
-    body.extend([0; 4]);
-    Request::new(kind, flags, &body)
-        .with(FRA_SRC, &octets(address).1)
-        .with(FRA_IIFNAME, b"lo\0")
-        .with(FRA_PRIORITY, &ANSWERS.to_ne_bytes())
+    there_or(netlink.talk(&mut rule(family, kind::NEWRULE, CREATE), |_, _| ()))
 }
 
 /// A request about the rule that leads to the routes by the uplink.
@@ -170,8 +151,8 @@ fn rule(family: u8, kind: u16, flags: u16) -> Request {
         .with(FRA_PRIORITY, &PRIORITY.to_ne_bytes())
 }
 
-/// Removes the outer end of a slow path's uplink; this also removes the inner end and its routes.
-/// Does nothing if the uplink is missing.
+/// Removes the outer end of a slow path's uplink, and with it the inner end and its routes. Does
+/// nothing if it is missing.
 ///
 /// # Errors
 /// When it cannot be removed.
@@ -183,18 +164,16 @@ pub fn remove(outside: &Namespace, slow_path: u32) -> io::Result<()> {
 ///
 /// # Errors
 /// The namespace cannot be entered.
-pub fn remove_rules(inside: &Namespace, slow_path: u32) -> io::Result<()> {
+pub fn remove_rules(inside: &Namespace) -> io::Result<()> {
     let mut netlink = Netlink::route(inside)?;
-    let Addresses { v4, v6, .. } = Addresses::of(slow_path);
-    for (family, address) in [(INET, IpAddr::from(v4)), (INET6, v6.into())] {
-        // A program there may have removed them.
+    for family in [INET, INET6] {
+        // A program there may have removed it.
         let _ = netlink.talk(&mut rule(family, kind::DELRULE, 0), |_, _| ());
-        let _ = netlink.talk(&mut answers(address, kind::DELRULE, 0), |_, _| ());
     }
     Ok(())
 }
 
-/// The rule outlives the device, so it may already exist.
+/// The rule outlives the device, so it may exist.
 fn there_or(done: io::Result<()>) -> io::Result<()> {
     match done {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -213,7 +192,7 @@ pub fn is_there(inside: &Namespace, outside: &Namespace, slow_path: u32) -> io::
     let Some((outer, its_peer)) = ends(&mut Netlink::route(outside)?, request) else {
         return Ok(false);
     };
-    // A program in the slow path may have renamed the device.
+    // A program there may have renamed it.
     let mut body = [0; 16];
     body[4..8].copy_from_slice(&its_peer.to_ne_bytes());
     let request = Request::new(kind::GETLINK, 0, &body);

@@ -1,8 +1,8 @@
-//! The users of a router's slow path: root of the slow path has no rights on the host.
+//! The users of a router's slow path: its root has no rights on the host.
 //!
-//! A router's network namespace belongs to the slow path's user namespace. So all capabilities of a
-//! program there apply only to the router's own network, mounts and processes. Files and devices of
-//! the host treat the program as an unknown user.
+//! A router's network namespace belongs to that user namespace. So all capabilities of a program
+//! there apply only to the router's own network, mounts and processes: files and devices of the
+//! host treat it as an unknown user.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,30 +19,28 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use serde::{Deserialize, Serialize};
 
-/// The first number that slow paths' users and groups have on the host. These numbers are otherwise
-/// unused: sub-users of `adduser` and of systemd's containers have lower numbers.
+/// The first of the numbers that slow paths' users and groups have on the host. They are otherwise
+/// unused, as sub-users of `adduser` end below, and so do those of systemd's containers.
 const FIRST_ID: u32 = 0x7000_0000;
 /// Number of users and groups of each slow path.
 const IDS: u32 = 65_536;
-/// The maximum number of slow paths of a machine: with it, all numbers are used up to those that
-/// are negative as `int`.
+/// Most slow paths of a machine: all numbers up to those that are negative as `int`.
 const RANGES: u32 = 4096;
-/// The folder that records the owner of each range. It is among the folders of all nodes: no node's
-/// name has a dot.
+/// Where it is noted whose a range is, beside the folders of all nodes: no node's name has a dot.
 const CLAIMS: &str = ".ids";
-/// The file in a slow path's folder that contains its range.
+/// The file in a slow path's folder with its range.
 const FILE: &str = "ids";
 
-/// The users and groups of one slow path: a range of its own, so that the kernel's limits for each
-/// user (processes, pipes, watches) are separate for each slow path.
+/// The users and groups of one slow path: a range of its own, so that each slow path has separate
+/// limits by user in the kernel (processes, pipes, watches).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ids {
-    /// The host's number of user and group 0 of the slow path.
+    /// The host's number of its user and group 0.
     first: u32,
 }
 
 impl Ids {
-    /// The range of the slow path with this folder; claims a range if the slow path has none yet.
+    /// The range of the slow path with this folder; claims one if it has none yet.
     ///
     /// # Errors
     /// No range is free, or the claim cannot be written.
@@ -67,19 +65,19 @@ impl Ids {
         Some(Ids { first })
     }
 
-    /// Releases the range of a removed folder. No process may run under its users.
+    /// Releases the range of a removed folder. No process runs under its users.
     pub fn release(self, folder: &Path) {
         let claims = claims(folder);
         let Ok(_lock) = lock(&claims) else { return };
         let place = claims.join(self.number().to_string());
         if fs::read_link(&place).is_ok_and(|owner| owner == folder) && !folder.exists() {
             let _ = fs::remove_file(place);
-            // Fails while other slow paths have a range.
+            // Fails while others have one.
             let _ = fs::remove_dir(claims);
         }
     }
 
-    /// The number of the range: it is less than 4096, and no other slow path of the machine has it.
+    /// The number of its range: less than 4096, and of no other slow path of the machine.
     pub fn number(self) -> u32 {
         self.first.saturating_sub(FIRST_ID) / IDS
     }
@@ -94,8 +92,8 @@ impl Ids {
         chown(path, Some(self.on_host(user)), Some(self.on_host(group)))
     }
 
-    /// Makes a directory below `root`, with all missing parents; all these directories belong to
-    /// root of the slow path.
+    /// Makes a directory below `root`, with all above it that are missing; all of them are the
+    /// slow path's root's.
     pub(crate) fn make_folder(self, root: &Path, folder: &Path) -> io::Result<()> {
         if folder.is_dir() {
             return Ok(());
@@ -122,7 +120,7 @@ fn claims(folder: &Path) -> PathBuf {
     folder.ancestors().nth(3).unwrap_or(Path::new("/run/europa")).join(CLAIMS)
 }
 
-/// Locks the claims, which several nodes share: only one process at a time changes them.
+/// Only one process at a time changes claims, which several nodes share.
 fn lock(claims: &Path) -> io::Result<Flock<File>> {
     let folder = File::open(claims)?;
     Flock::lock(folder, FlockArg::LockExclusive).map_err(|(_, errno)| errno.into())
@@ -134,7 +132,7 @@ fn claim(claims: &Path, folder: &Path, taken: &[Range<u64>]) -> io::Result<Ids> 
     let _lock = lock(claims)?;
     let mut hasher = DefaultHasher::new();
     folder.hash(&mut hasher);
-    // The first choice is always the same for a folder, so that few ranges are tried.
+    // The same one each time if it is free, so that few are tried.
     let begin = u32::try_from(hasher.finish() % u64::from(RANGES)).unwrap_or(0);
     for number in (begin..RANGES).chain(0..begin) {
         let ids = Ids { first: FIRST_ID + number * IDS };
@@ -151,7 +149,7 @@ fn claim(claims: &Path, folder: &Path, taken: &[Range<u64>]) -> io::Result<Ids> 
             if node.exists() {
                 continue;
             }
-            // The node of this claim was removed with all its objects.
+            // Its node was removed with all its objects.
             fs::remove_file(&place)?;
         }
         symlink(folder, &place)?;
@@ -162,7 +160,7 @@ fn claim(claims: &Path, folder: &Path, taken: &[Range<u64>]) -> io::Result<Ids> 
     )))
 }
 
-/// Reads the ranges of `/etc/subuid` or `/etc/subgid`, lines of `NAME:FIRST:COUNT`.
+/// The ranges of `/etc/subuid` or `/etc/subgid`, lines of `NAME:FIRST:COUNT`.
 fn delegated(text: &str) -> Vec<Range<u64>> {
     let range = |line: &str| {
         let mut words = line.split(':').skip(1);
@@ -176,8 +174,8 @@ fn delegated(text: &str) -> Vec<Range<u64>> {
 /// The message of [`hold`] when its namespaces exist.
 const READY: &[u8] = b"ready\n";
 
-/// Makes a user and a network namespace, reports this on standard output, and holds them until the
-/// process is killed. The process must have one thread.
+/// A process that makes a user and a network namespace, reports this on standard output, and holds
+/// them until it is killed. Needs a process with one thread.
 ///
 /// # Errors
 /// The kernel's error.
@@ -195,7 +193,7 @@ pub fn hold() -> io::Result<std::convert::Infallible> {
 /// Waits for the message of [`hold`] and maps users and groups into its user namespace.
 ///
 /// # Errors
-/// The process reports the reason of a failure, or the kernel refuses the numbers.
+/// Another message with the reason of a failure, or the kernel refuses the numbers.
 pub fn appoint(process: u32, ids: Ids, mut says: impl io::Read) -> io::Result<()> {
     let mut word = [0; READY.len()];
     let mut length = 0;
@@ -218,11 +216,11 @@ pub fn appoint(process: u32, ids: Ids, mut says: impl io::Read) -> io::Result<()
     Ok(())
 }
 
-/// Makes the calling process root of a user namespace, with its own mounts, where it cannot undo
-/// the existing mounts. The process must have one thread.
+/// Makes the calling process, which must have one thread, root of a user namespace, with its own
+/// mounts; it cannot undo the former ones.
 pub(crate) fn become_root(namespace: OwnedFd) -> io::Result<()> {
     setns(namespace, CloneFlags::CLONE_NEWUSER)?;
-    // The mount namespace of a user namespace with fewer rights has copies of the mounts, which the
+    // A mount namespace of a user namespace with fewer rights has copies of the mounts, which the
     // kernel locks (mount_namespaces(7)).
     unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWIPC)?;
     setgroups(&[])?;
@@ -247,7 +245,7 @@ mod tests {
             assert!(all.iter().skip(place + 1).all(|other| other != ids), "{ids:?} twice");
         }
         assert_eq!(Ids::of(&folder("s.r7")).expect("a range"), all[7], "found again");
-        // The claim is found even without its own file.
+        // Its claim is found without its own file too.
         fs::remove_file(folder("s.r7").join(FILE)).expect("a file");
         assert_eq!(Ids::of(&folder("s.r7")).expect("a range"), all[7]);
 

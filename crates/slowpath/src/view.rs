@@ -1,4 +1,4 @@
-//! The root directory of a router: an overlay over a folder of the machine. Programs can write
+//! A root directory of a router's own: an overlay over a folder of the machine. Programs can write
 //! everywhere; their files are in the router's file system and are removed with it.
 //!
 //! The overlay is mounted once, in the node's mount namespace: two mounts of the same layers would
@@ -16,7 +16,7 @@ use nix::unistd::{chdir, pivot_root};
 use crate::users::Ids;
 
 const NONE: Option<&str> = None;
-/// The mount point of the machine's files while the mounts for a program are made.
+/// Mount point of the machine's files while the mounts of a program are made.
 pub(crate) const MACHINE: &str = "/.machine";
 /// Directories in which root of the slow path may make, replace and remove files. In all other
 /// directories it has the rights of any user to files of the machine.
@@ -42,14 +42,14 @@ const WRITABLE: [&str; 20] = [
     "/var/cache",
     "/var/lib",
 ];
-/// Files that programs extend in place: the slow path gets copies of its own.
+/// Files that programs extend in place: the slow path gets its own copies.
 const COPIED: [&str; 4] = ["/etc/hosts", "/etc/hostname", "/etc/sysctl.conf", "/etc/resolv.conf"];
 /// The longest file that is copied, in bytes.
 const LONGEST: u64 = 64 << 10;
-/// The maximum number of symbolic links on the path to a file, as in the kernel.
+/// Most symbolic links on the path to a file, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// The folder of the layer for writes.
+/// The place of the layer for writes.
 const LAYER: &str = ".layer";
 
 /// The place of the overlay below a slow path's folder.
@@ -61,8 +61,8 @@ fn inside(root: &Path, path: &str) -> PathBuf {
     root.join(path.trim_start_matches('/'))
 }
 
-/// Like [`make`], over the root directory `image` of an image, whose files belong to users of the
-/// slow path. `users` opens the slow path's user namespace.
+/// [`make`] over the root directory `image` of an image, whose owners are users of the slow path.
+/// `users` opens its user namespace.
 pub(crate) fn make_mapped(
     folder: &Path,
     image: &Path,
@@ -82,8 +82,8 @@ pub(crate) fn make_mapped(
     made
 }
 
-/// Mounts the overlay over `lower` below `folder`; error messages call it `told`. `written` is the
-/// file system for writes, and `own` lists the directories that other mounts will cover.
+/// Mounts the overlay over `lower` below `folder`; messages name `told`. `written` is the file system
+/// for writes, and `own` has the directories that other mounts will cover.
 pub(crate) fn make(
     folder: &Path,
     (lower, told): (&Path, &Path),
@@ -121,7 +121,7 @@ pub(crate) fn make(
     let options = format!("lowerdir={below},upperdir={above}/upper,workdir={above}/work");
     let made = mount(Some("europa"), &view, Some("overlay"), MsFlags::MS_NODEV, Some(&*options));
     if let Err(errno) = made {
-        // If the layers exist, the overlay exists too.
+        // The existence of the layers means that the overlay exists.
         fs::remove_dir_all(&layer)?;
         return Err(failed(errno.into()));
     }
@@ -133,8 +133,7 @@ fn plain(path: &Path) -> Option<&str> {
     path.to_str().filter(|text| !text.contains([',', ':', '\\', '"']))
 }
 
-/// Makes the slow path's root the owner of a directory that all may read; the files in it keep
-/// their owners.
+/// Gives the slow path's root a directory that all may read; its files keep their owners.
 fn give_folder(lower: &Path, upper: &Path, ids: Ids) -> io::Result<()> {
     let Ok(found) = fs::symlink_metadata(lower) else { return Ok(()) };
     if !found.is_dir() || found.permissions().mode() & 0o005 != 0o005 {
@@ -159,11 +158,12 @@ fn copy(lower: &Path, upper: &Path, ids: Ids) -> io::Result<()> {
 
 /// Unmounts the overlay, if there is one.
 pub(crate) fn remove(folder: &Path) {
-    // Running programs keep the file system until they end.
+    // Running programs keep it until they end.
     let _ = umount2(&place(folder), MntFlags::MNT_DETACH);
 }
 
-/// A path with the symbolic links of `lower` resolved; absolute links begin at `lower`.
+/// A path with the symbolic links of `lower` resolved; absolute ones begin at the root directory in
+/// it.
 pub(crate) fn resolve(lower: &Path, path: &Path) -> PathBuf {
     let mut rest: Vec<PathBuf> = parts(path);
     let mut found = PathBuf::from("/");
@@ -198,7 +198,7 @@ fn parts(path: &Path) -> Vec<PathBuf> {
 }
 
 /// Makes the overlay the root directory of the calling process, which must have its own private
-/// mount namespace. The machine's files are at [`MACHINE`] until [`forget_machine`] is called.
+/// mount namespace. The machine's files are at [`MACHINE`] until [`forget_machine`].
 pub(crate) fn enter(view: &Path, lower: &Path) -> io::Result<()> {
     let table = fs::read_to_string("/proc/self/mountinfo")?;
     let below = if lower == Path::new("/") { outermost(&table) } else { Vec::new() };
@@ -208,7 +208,7 @@ pub(crate) fn enter(view: &Path, lower: &Path) -> io::Result<()> {
         attach(Path::new(top))?;
     }
     for path in below.iter().filter(|path| path.is_dir()) {
-        // A file system that has been unmounted meanwhile is skipped.
+        // A file system that was unmounted meanwhile is skipped.
         let _ = attach(path);
     }
     Ok(())
@@ -220,13 +220,13 @@ fn attach(path: &Path) -> io::Result<()> {
     Ok(mount(Some(&from), path, NONE, MsFlags::MS_BIND | MsFlags::MS_REC, NONE)?)
 }
 
-/// Removes the machine's files from [`MACHINE`].
+/// Takes the machine's files away from [`MACHINE`].
 pub(crate) fn forget_machine() -> io::Result<()> {
     Ok(umount2(MACHINE, MntFlags::MNT_DETACH)?)
 }
 
-/// The mounts below `/` that are in no other of these mounts. Programs have separate `/dev`,
-/// `/proc`, `/run` and `/sys`.
+/// The mounts below `/` that are in no other one. Programs have separate `/dev`, `/proc`, `/run`
+/// and `/sys`.
 fn outermost(table: &str) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = table
         .lines()

@@ -1,5 +1,5 @@
-//! Tests the mirror with the kernel: after any changes of a namespace's routes, the fast path's
-//! table must be the same.
+//! The mirror against the kernel: after any changes of a namespace's routes, the fast path's table
+//! ends up the same.
 
 mod kernel;
 
@@ -23,19 +23,19 @@ use proptest::test_runner::{Config, TestRunner};
 
 type Follow = fn(Spec, Channel<Order, Answer>, Arc<Progress>, Notice) -> Result<(), MirrorError>;
 
-/// A namespace with two interfaces, and a fast path that only records its updates.
+/// Namespaces with two interfaces, and a fast path that only notes its updates.
 struct Bench {
     name: String,
     outside: String,
     tables: Arc<Mutex<BTreeMap<String, BTreeMap<String, String>>>>,
     progress: Arc<Progress>,
-    /// The writes in order: handlers and values.
+    /// The writes, in order: handlers, and values.
     log: Arc<Mutex<Vec<(String, String)>>>,
-    /// The fast path refuses policies that contain this text.
+    /// The fast path refuses policies that contain this.
     refused: Arc<Mutex<Option<&'static str>>>,
 }
 
-/// The answers of a fast path with this table and this limit for an answer's length.
+/// The answers of a fast path with this table and this limit of an answer's length.
 fn read(table: &BTreeMap<String, String>, within: &str, most_bytes: usize) -> Answer {
     let within: IpNet = within.parse().unwrap();
     let is_inside = |prefix: &str| within.contains(&prefix.parse::<IpNet>().unwrap());
@@ -68,7 +68,7 @@ impl Bench {
         Some(bench)
     }
 
-    /// A bench whose routes no mirror follows yet.
+    /// No mirror follows its routes yet.
     fn idle(tag: &str) -> Option<Bench> {
         if !nix::unistd::geteuid().is_root() {
             eprintln!("skipped: needs root");
@@ -94,7 +94,7 @@ impl Bench {
         Some(Bench { name, outside, tables, progress, log, refused })
     }
 
-    /// Follows the bench's routes in a thread that ends with it.
+    /// Follows its routes in a thread that ends with it.
     fn follow(&self, by: Follow, is_lenient: bool) {
         let (feed, theirs) = pair::<Order, Answer>().unwrap();
         let (tables, log) = (Arc::clone(&self.tables), Arc::clone(&self.log));
@@ -162,7 +162,7 @@ impl Bench {
         self.tables.lock().unwrap().get(name).cloned().unwrap_or_default()
     }
 
-    /// Waits until the two tables are the same.
+    /// Waits until both are the same.
     fn compare(&self, what: &str) {
         let limit = Instant::now() + Duration::from_secs(2);
         loop {
@@ -229,7 +229,7 @@ fn every_kind_of_route_arrives() {
     bench.batch("route del 10.6.0.0/16 metric 10\nroute change 10.1.0.0/16 via 10.0.1.7\n");
     bench.batch("nexthop replace id 1 via 10.0.0.10 dev eth0\n");
     bench.compare("changed");
-    // The kernel removes the routes without a message.
+    // The kernel takes routes away without a word.
     bench.batch("link set eth1 down\n");
     bench.compare("set down");
     bench.batch("link set eth1 up\nroute add 10.10.0.0/16 via 10.0.1.9\n");
@@ -292,8 +292,8 @@ fn neighbours_come_and_go() {
     wait("forward6_1.load", "fd00:1::9", None);
 }
 
-/// A fast path has 1000 routes of another mirror, which do not fit into one answer: it gets only
-/// the differences.
+/// A fast path with 1000 routes of another mirror, more than one answer takes, gets only the
+/// differences.
 #[test]
 fn a_long_table_is_put_right_where_it_differs() {
     let Some(bench) = Bench::idle("resumed") else { return };
@@ -307,7 +307,7 @@ fn a_long_table_is_put_right_where_it_differs() {
                route add blackhole 30.1.0.0/16\nroute add default via 10.0.0.9\n";
     let limit = Instant::now() + Duration::from_secs(5);
     let (kernel, entries) = loop {
-        // IPv6 addresses cannot be used at once.
+        // Addresses of IPv6 cannot be used at once.
         bench.batch(&routes);
         let kernel = ["-4", "-6"].map(|family| table(&bench.name, family, &["eth0", "eth1"]));
         let entries: usize = kernel.iter().map(BTreeMap::len).sum();
@@ -333,12 +333,11 @@ fn a_long_table_is_put_right_where_it_differs() {
         tables.insert("route.load".to_owned(), old4);
         tables.insert("route6.load".to_owned(), old6);
     }
-    // The mirror withdraws prefixes that may be missing.
+    // It withdraws prefixes that may be missing.
     bench.follow(resume, true);
     bench.compare("resumed");
     let told = bench.progress.told.load(Ordering::Relaxed);
-    // 21 changes, one hundredth of the routes, and the few short prefixes that no part of a table
-    // contains.
+    // 21 changes, a hundredth, and the few short prefixes that no part of a table shows.
     assert!((25..400).contains(&told), "{told} of {entries} told");
 }
 
@@ -405,7 +404,7 @@ fn whatever_happens_the_tables_end_up_the_same() {
     result.unwrap();
 }
 
-/// Adds or removes many routes by netlink, many in one system call, as routing daemons do.
+/// Adds or removes many routes by netlink, many in one system call, like routing daemons.
 fn bulk(namespace: &Namespace, many: u32, add: bool, gateway: [u8; 4]) {
     use europa_port::netlink::open;
     use nix::sys::socket::{MsgFlags, SockProtocol, recv, send};
@@ -424,7 +423,7 @@ fn bulk(namespace: &Namespace, many: u32, add: bool, gateway: [u8; 4]) {
                 body.extend(attribute(5, gateway));
             }
             let kind: u16 = if add { 24 } else { 25 };
-            // The flags mean create and replace; only the last message is acknowledged.
+            // Create and replace; only the last one is acknowledged.
             let flags: u16 = 1 | if add { 0x500 } else { 0 } | if last { 4 } else { 0 };
             message.extend((body.len() as u32 + 16).to_ne_bytes());
             message.extend(kind.to_ne_bytes());
@@ -439,7 +438,7 @@ fn bulk(namespace: &Namespace, many: u32, add: bool, gateway: [u8; 4]) {
     }
 }
 
-/// Many routes change at once: no change is lost, and all take little time.
+/// Many routes change at once: none is lost, and it takes little time.
 #[test]
 fn many_routes_flap() {
     let Some(bench) = Bench::new("flap") else { return };
@@ -525,7 +524,7 @@ fn a_fast_path_that_refuses_a_policy_decides_nothing() {
     bench.batch("rule add from 10.66.0.0/16 prohibit\n");
     gate("the fast path refuses the policy");
     assert!(bench.progress.by_linux().iter().any(|all| all.contains("refuses the policy")));
-    // The mirror tries the policy again; it applies when the fast path accepts it.
+    // The mirror tries the policy again, which applies once the fast path accepts it.
     *bench.refused.lock().unwrap() = None;
     gate("");
     let policy = bench.table("gate0.policy").remove("policy").unwrap();

@@ -126,7 +126,7 @@ impl Substrate {
                 continue;
             }
             for table in [Kind::from_state(state.kind).table(), "wakers"] {
-                // The entry may never have been added.
+                // It may never have been added.
                 let _ = self.map(table).delete(&id.to_ne_bytes());
             }
             self.pool_state.set(id, layout::PoolState::default());

@@ -4,7 +4,6 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::ptr;
@@ -12,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use crate::layout::{self, CAGE_DEVICES, CAGED, NO_LINUX, NONE};
+use crate::layout::{CAGE_DEVICES, CAGED, NONE};
 use crate::substrate::{Doing, Error, Substrate, load_judge};
 use crate::verify::{MapShape, create_map, short};
 
@@ -27,7 +26,7 @@ const MAX_MAPS: usize = 1024;
 pub struct HeldMap {
     /// Its name, of 15 letters at most.
     pub name: String,
-    /// The kernel's number of the map's type.
+    /// The kernel's number of its type.
     pub type_number: u32,
     /// Bytes of a key.
     pub key_bytes: u32,
@@ -141,33 +140,10 @@ impl Substrate {
         self.relay_of(interface).store(relay + 1, Ordering::Release);
     }
 
-    /// Sets the interface of a router's user part that gets the frames from this interface which its
-    /// program redirects to a socket map; `None`: there is no user part.
-    pub fn set_user_part(&self, interface: u32, user: Option<u32>) {
-        let field = offset_of!(layout::Interface, user);
-        let word = user.map_or(0, |user| user + 1);
-        let place = self.interfaces.atomic_u32(interface, field);
-        if place.load(Ordering::Relaxed) != word {
-            place.store(word, Ordering::Release);
-        }
-    }
-
-    /// Sets whether a slow path gets what an interface's program passes, and the program's CPU time,
-    /// in thousandths of a core; `None`: it has no limit.
-    pub fn bound_cage(&self, interface: u32, has_slow_path: bool, cpu_thousandths: Option<u32>) {
-        match has_slow_path {
-            true => self.flags_of(interface).fetch_and(!NO_LINUX, Ordering::Release),
-            false => self.flags_of(interface).fetch_or(NO_LINUX, Ordering::Release),
-        };
-        let cost = cpu_thousandths.map_or(0, |share| (1024 * 1000 / share.max(1)).max(1));
-        let field = offset_of!(layout::Interface, time_cost);
-        self.interfaces.atomic_u32(interface, field).store(cost, Ordering::Release);
-    }
-
     /// Removes an interface's program: frames enter its router's pool again.
     pub fn open_cage(&self, interface: u32) {
         self.flags_of(interface).fetch_and(!CAGED, Ordering::Release);
-        // Most interfaces have no program.
+        // Most interfaces have none.
         let _ = self.map("cages").delete(&interface.to_ne_bytes());
     }
 

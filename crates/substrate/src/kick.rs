@@ -19,7 +19,7 @@ const MIN_FRAME: u32 = 14;
 pub struct KickError(#[from] Errno);
 
 impl KickError {
-    /// Whether the error has this cause.
+    /// Whether this is why.
     pub fn is(&self, errno: Errno) -> bool {
         self.0 == errno
     }

@@ -9,15 +9,14 @@
 //! | `ports`     | ports: attach, look-up tables, way out                            |
 //! | `matches`   | which frames are whose                                            |
 //! | `meters`    | the received rates of slices from ports                           |
+//! | `fence`     | until when ports of routers that may be taken over carry frames   |
 //! | `adopt`     | the entries of a killed node: found again, or removed             |
 //! | `tap`       | captures: taps on interfaces, their rings and records             |
 //! | `loading`   | programs that other threads load                                  |
 //! | `drained`   | whether live frames have arrived behind a veth                     |
 //! | `keep`      | devices of `europa click`: frames kept from Linux or given to it  |
-//! | `binds`     | ports that programs of slow paths bind                            |
 //! | `verify`    | asking the kernel's verifier about a tenant's program             |
 //! | `cages`     | programs of routers with `run: kernel`: entered, found, taken out   |
-//! | `hooks`     | programs in Linux's own path of packets                           |
 //! | `kick`      | running the transmit program over a batch of descriptors          |
 //!
 //! Everything here except [`Kicker`], [`Drained`] and [`Table`] needs privileges and is used by the
@@ -26,10 +25,9 @@
 #![allow(unsafe_code)] // Maps are shared memory, and libbpf lacks some calls.
 
 mod adopt;
-mod binds;
 mod cages;
 mod drained;
-mod hooks;
+mod fence;
 mod keep;
 mod kick;
 mod loading;
@@ -44,10 +42,9 @@ pub mod tap;
 pub mod verify;
 
 pub use adopt::Claims;
-pub use binds::{BIND_ROWS, BIND_SLICES, BindHolder, BindPlace, BindRow, Binds};
 pub use cages::{CAGE, HeldMap, Judge, JudgeSource};
 pub use drained::Drained;
-pub use hooks::{Direction, HookPlace};
+pub use fence::{Fence, boot_ns};
 pub use keep::{Given, Kept};
 pub use kick::{KickError, Kicker};
 pub use loading::{Loaded, Loader, Program};

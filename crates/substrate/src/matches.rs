@@ -20,10 +20,6 @@ pub enum MatchKind {
     Mac([u8; 6]),
     /// The UDP destination port of frames to the port's own MAC address.
     Udp(u16),
-    /// TCP destination port of a frame to the port's own MAC address.
-    Tcp(u16),
-    /// A packet of ICMP or ICMPv6 to the port's own MAC address.
-    Icmp,
     /// The VXLAN network identifier; the router gets the inner frame.
     Vxlan(u32),
     /// The label on top of the MPLS stack.
@@ -474,10 +470,6 @@ fn exact(port: &PortAttachment, one: &Match) -> ([u8; 12], u32) {
         MatchKind::Udp(port) => {
             (layout::MATCH_UDP, number((*port).into()), layout::PORT_HAS_UDP, one.vlan)
         }
-        MatchKind::Tcp(port) => {
-            (layout::MATCH_TCP, number((*port).into()), layout::PORT_HAS_TCP, one.vlan)
-        }
-        MatchKind::Icmp => (layout::MATCH_ICMP, number(0), layout::PORT_HAS_ICMP, one.vlan),
         MatchKind::Vxlan(vni) => {
             (layout::MATCH_VXLAN, number(*vni), layout::PORT_HAS_VXLAN, one.vlan)
         }

@@ -15,7 +15,7 @@ const WAKER_BYTES: u32 = 4096;
 /// The default number of slots of a pool: the programs are fastest with it.
 pub const USUAL_SLOTS: u32 = 8192;
 /// Elements of the maps of such pools, enough for 8 interfaces.
-pub(crate) const USUAL_ELEMENTS: u32 = 12930;
+pub(crate) const USUAL_ELEMENTS: u32 = 10881;
 
 /// `PoolState::kind`: the table of maps that contains the pool. All maps in a table have elements
 /// of one size. If they also have the same number of elements, the programs' look-ups need no
@@ -200,7 +200,7 @@ impl Substrate {
             .and_then(|()| self.enter("wakers", &ids, &maps(|pool| &pool.waker)));
         if let Err(error) = entered {
             for (id, table) in ids.iter().flat_map(|id| [(id, table), (id, "wakers")]) {
-                // The entry may be missing.
+                // It may be missing.
                 let _ = self.map(table).delete(&id.to_ne_bytes());
             }
             ids.iter().for_each(|id| self.pool_state.set(*id, layout::PoolState::default()));
@@ -295,8 +295,8 @@ mod tests {
             assert!(Kind::from_state(kind as u32) == kind);
             (kind.table(), kind.elements(&layout), layout.elements())
         };
-        assert_eq!(of(8192, SMALL_SLOT_BYTES, 8), ("usual_pools", 12930, 12930));
-        assert_eq!(of(8192, SMALL_SLOT_BYTES, 1), ("usual_pools", 12930, 12482));
+        assert_eq!(of(8192, SMALL_SLOT_BYTES, 8), ("usual_pools", 10881, 10881));
+        assert_eq!(of(8192, SMALL_SLOT_BYTES, 1), ("usual_pools", 10881, 10433));
         let (table, elements, needed) = of(8192, SMALL_SLOT_BYTES, 9);
         assert_eq!((table, elements), ("small_pools", needed));
         assert_eq!(of(4096, SMALL_SLOT_BYTES, 2).0, "small_pools");

@@ -30,13 +30,6 @@ mod keep {
     include!(concat!(env!("OUT_DIR"), "/keep.skel.rs"));
 }
 
-#[allow(missing_docs, unreachable_pub, unused_imports, clippy::all)]
-#[allow(clippy::undocumented_unsafe_blocks)]
-mod binds {
-    include!(concat!(env!("OUT_DIR"), "/binds.skel.rs"));
-}
-
-pub(crate) use binds::BindsSkelBuilder;
 pub(crate) use drained::DrainedSkelBuilder;
 pub(crate) use keep::KeepSkelBuilder;
 pub(crate) use receive::ReceiveSkelBuilder;
@@ -48,10 +41,11 @@ pub(crate) use transmit::{OpenTransmitSkel, TransmitSkelBuilder};
 pub mod layout {
     pub use super::receive::types::{
         europa_counters as Counters, europa_encap as Encap, europa_exact as Exact,
-        europa_hint as Hint, europa_interface as Interface, europa_meter as Meter,
-        europa_pool_state as PoolState, europa_port as Port, europa_prefix4 as Prefix4,
-        europa_prefix6 as Prefix6, europa_receiver as Receiver, europa_tap as Tap,
-        europa_tap_side as TapSide, europa_transmit as Transmit, europa_worker as Worker,
+        europa_fence as Fence, europa_hint as Hint, europa_interface as Interface,
+        europa_meter as Meter, europa_pool_state as PoolState, europa_port as Port,
+        europa_prefix4 as Prefix4, europa_prefix6 as Prefix6, europa_receiver as Receiver,
+        europa_tap as Tap, europa_tap_side as TapSide, europa_transmit as Transmit,
+        europa_worker as Worker,
     };
 
     /// No interface.
@@ -93,10 +87,6 @@ pub mod layout {
     pub const PORT_HAS_PREFIX: u32 = 16;
     /// `Port::flags`: at least one interface takes a whole VLAN or the whole port.
     pub const PORT_HAS_ALL: u32 = 32;
-    /// `Port::flags`: some interface matches by TCP port.
-    pub const PORT_HAS_TCP: u32 = 64;
-    /// `Port::flags`: some interface takes ICMP.
-    pub const PORT_HAS_ICMP: u32 = 128;
 
     /// `Interface::pool`: this pool uses the second of the two cursors.
     pub const POOL_ODD: u32 = 0x8000_0000;
@@ -133,8 +123,8 @@ pub mod layout {
     pub const CAGED: u32 = 256;
     /// `Interface::flags`: one end of a link of a kernel router.
     pub const WIRE: u32 = 512;
-    /// `Interface::flags`: its kernel router has no slow path.
-    pub const NO_LINUX: u32 = 1024;
+    /// `Interface::flags`: carries frames until the deadline of the fence only.
+    pub const FENCED: u32 = 1024;
     /// The number of devices that the program of a router can name, plus one.
     pub const CAGE_DEVICES: u32 = 64;
 
@@ -148,10 +138,6 @@ pub mod layout {
     pub const MATCH_VXLAN: u8 = 4;
     /// `Exact::kind`: MPLS label.
     pub const MATCH_MPLS: u8 = 5;
-    /// `Exact::kind`: TCP destination port.
-    pub const MATCH_TCP: u8 = 6;
-    /// `Exact::kind`: ICMP and ICMPv6.
-    pub const MATCH_ICMP: u8 = 7;
 }
 
 #[cfg(test)]
@@ -183,8 +169,6 @@ mod tests {
             ("PORT_HAS_UDP", PORT_HAS_UDP),
             ("PORT_HAS_PREFIX", PORT_HAS_PREFIX),
             ("PORT_HAS_ALL", PORT_HAS_ALL),
-            ("PORT_HAS_TCP", PORT_HAS_TCP),
-            ("PORT_HAS_ICMP", PORT_HAS_ICMP),
             ("POOL_ODD", POOL_ODD),
             ("POOL_SMALL", Kind::Small as u32),
             ("POOL_LARGE", Kind::Large as u32),
@@ -199,15 +183,13 @@ mod tests {
             ("IF_TAGS", TAGS),
             ("IF_CAGED", CAGED),
             ("IF_WIRE", WIRE),
-            ("IF_NO_LINUX", NO_LINUX),
+            ("IF_FENCED", FENCED),
             ("CAGE_DEVICES", CAGE_DEVICES),
             ("MATCH_MAC", MATCH_MAC.into()),
             ("MATCH_VLAN", MATCH_VLAN.into()),
             ("MATCH_UDP", MATCH_UDP.into()),
             ("MATCH_VXLAN", MATCH_VXLAN.into()),
             ("MATCH_MPLS", MATCH_MPLS.into()),
-            ("MATCH_TCP", MATCH_TCP.into()),
-            ("MATCH_ICMP", MATCH_ICMP.into()),
         ] {
             let names = |line: &&str| line.split(' ').nth(1) == Some(&format!("EUROPA_{name}"));
             let said = header.lines().find(names).and_then(|line| line.split(' ').nth(2));

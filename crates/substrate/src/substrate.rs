@@ -53,7 +53,7 @@ pub enum Error {
     /// Another interface has the match.
     #[error("{0} is taken by another interface")]
     Taken(String),
-    /// An impossible pool.
+    /// A pool that cannot be.
     #[error(transparent)]
     Pool(#[from] europa_pool::ViewError),
     /// The pins belong to a version of Europa with other tables.
@@ -102,6 +102,7 @@ pub struct Substrate {
     pub(crate) interfaces: Table<layout::Interface>,
     pub(crate) hints: Table<layout::Hint>,
     pub(crate) meters: Table<layout::Meter>,
+    pub(crate) fence: Table<layout::Fence>,
     pub(crate) encap: Table<layout::Encap>,
     pub(crate) pool_state: Table<layout::PoolState>,
     pub(crate) counters: Table<layout::Counters>,
@@ -135,7 +136,7 @@ pub fn has_tc() -> bool {
     version.is_some_and(|version: (u32, u32)| version >= TC_SINCE)
 }
 
-const MAPS: [&str; 28] = [
+const MAPS: [&str; 29] = [
     "exact",
     "usual_pools",
     "small_pools",
@@ -145,6 +146,7 @@ const MAPS: [&str; 28] = [
     "interfaces",
     "hints",
     "meters",
+    "fence",
     "encap",
     "pool_state",
     "counters",
@@ -176,7 +178,10 @@ impl Substrate {
             tracing::warn!(target: "libbpf", "{}", text.trim_end());
         })));
         fs::create_dir_all(directory).doing(format!("making {}", directory.display()))?;
-        mount_bpffs(directory)?;
+        if !is_bpffs(directory) {
+            mount(Some("bpf"), directory, Some("bpf"), MsFlags::empty(), Some("mode=0700"))
+                .doing(format!("mounting a BPF file system on {}", directory.display()))?;
+        }
         let counter_rows = num_possible_cpus().doing("counting CPUs")? as u32 + 1;
         make_maps(directory, counter_rows)?;
         let mut maps = HashMap::new();
@@ -191,6 +196,7 @@ impl Substrate {
             interfaces: Table::new(&maps["interfaces"], MAX_INTERFACES).doing(mapped)?,
             hints: Table::new(&maps["hints"], HINTS).doing(mapped)?,
             meters: Table::new(&maps["meters"], MAX_METERS).doing(mapped)?,
+            fence: Table::new(&maps["fence"], 1).doing(mapped)?,
             encap: Table::new(&maps["encap"], MAX_INTERFACES).doing(mapped)?,
             pool_state: Table::new(&maps["pool_state"], MAX_POOLS).doing(mapped)?,
             counters: Table::new(&maps["counters"], MAX_INTERFACES * counter_rows).doing(mapped)?,
@@ -214,8 +220,15 @@ impl Substrate {
                 // bpffs has read-only entries of its own, which are removed with the mount.
                 let _ = fs::remove_file(entry.path());
             }
+            umount2(directory, MntFlags::MNT_DETACH)
+                .doing(format!("unmounting {}", directory.display()))?;
         }
-        unmount_bpffs(directory)
+        match fs::remove_dir(directory) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(error).doing(format!("removing {}", directory.display()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The folder of the pins.
@@ -233,11 +246,14 @@ impl Substrate {
     }
 
     /// A descriptor of a map for a switch: `workers`, `transmit_list`, `interfaces`,
-    /// `encap`, `pool_state`, `counters` or `tap_state`.
+    /// `encap`, `pool_state`, `counters`, `tap_state` or `fence`. That of `fence` is for reading only.
     ///
     /// # Errors
     /// When this process has no descriptor left.
     pub fn share(&self, map: &'static str) -> Result<OwnedFd, Error> {
+        if map == "fence" {
+            return open_read_only(&self.directory.join(map)).doing("opening the map fence");
+        }
         self.map(map).as_fd().try_clone_to_owned().doing("duplicating a descriptor")
     }
 
@@ -374,38 +390,15 @@ fn sum_counters(table: &Table<layout::Counters>, rows: u32, interface: u32) -> l
         sum.tx_elsewhere += c.tx_elsewhere;
         sum.tx_drop_line += c.tx_drop_line;
         sum.tx_drop_switch += c.tx_drop_switch;
-        sum.rx_drop_passed += c.rx_drop_passed;
-        sum.rx_drop_time += c.rx_drop_time;
+        sum.rx_drop_fenced += c.rx_drop_fenced;
+        sum.tx_drop_fenced += c.tx_drop_fenced;
     }
     sum
 }
 
-pub(crate) fn is_bpffs(path: &Path) -> bool {
+fn is_bpffs(path: &Path) -> bool {
     nix::sys::statfs::statfs(path)
         .is_ok_and(|s| s.filesystem_type() == nix::sys::statfs::BPF_FS_MAGIC)
-}
-
-/// Has a BPF file system on a folder.
-pub(crate) fn mount_bpffs(directory: &Path) -> Result<(), Error> {
-    if is_bpffs(directory) {
-        return Ok(());
-    }
-    mount(Some("bpf"), directory, Some("bpf"), MsFlags::empty(), Some("mode=0700"))
-        .doing(format!("mounting a BPF file system on {}", directory.display()))
-}
-
-/// Removes a folder with the BPF file system on it, if there is one.
-pub(crate) fn unmount_bpffs(directory: &Path) -> Result<(), Error> {
-    if is_bpffs(directory) {
-        umount2(directory, MntFlags::MNT_DETACH)
-            .doing(format!("unmounting {}", directory.display()))?;
-    }
-    match fs::remove_dir(directory) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(error).doing(format!("removing {}", directory.display()))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Makes and pins the maps, or checks that the pinned maps are equal. This loads no program: the
@@ -561,7 +554,7 @@ pub(crate) fn is_taken(ifindex: u32) -> bool {
 }
 
 /// The name of an eBPF program.
-pub(crate) fn name_of(number: u32) -> Option<String> {
+fn name_of(number: u32) -> Option<String> {
     // SAFETY: no memory is passed; a returned descriptor has no other owner.
     let program = unsafe {
         let program = libbpf_sys::bpf_prog_get_fd_by_id(number);
@@ -575,6 +568,24 @@ pub(crate) fn name_of(number: u32) -> Option<String> {
     };
     let name = info.name.iter().map(|byte| byte.cast_unsigned()).take_while(|byte| *byte != 0);
     (result == 0).then(|| String::from_utf8_lossy(&name.collect::<Vec<u8>>()).into_owned())
+}
+
+/// Opens a pinned map without the right to write it.
+fn open_read_only(path: &Path) -> io::Result<OwnedFd> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
+    let options = libbpf_sys::bpf_obj_get_opts {
+        sz: size_of::<libbpf_sys::bpf_obj_get_opts>() as u64,
+        file_flags: libbpf_sys::BPF_F_RDONLY,
+        ..Default::default()
+    };
+    // SAFETY: a terminated string and options that live through the call.
+    let map = unsafe { libbpf_sys::bpf_obj_get_opts(path.as_ptr(), &raw const options) };
+    if map < 0 {
+        return Err(io::Error::from_raw_os_error(-map));
+    }
+    // SAFETY: a new descriptor without another owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(map) })
 }
 
 /// Pins a BPF descriptor.

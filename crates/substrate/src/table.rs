@@ -30,6 +30,8 @@ unsafe impl Plain for crate::layout::Hint {}
 // SAFETY: as above.
 unsafe impl Plain for crate::layout::Meter {}
 // SAFETY: as above.
+unsafe impl Plain for crate::layout::Fence {}
+// SAFETY: as above.
 unsafe impl Plain for crate::layout::Encap {}
 // SAFETY: as above.
 unsafe impl Plain for crate::layout::PoolState {}

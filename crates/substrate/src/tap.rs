@@ -35,7 +35,7 @@ const HEADER_BYTES: usize = 32;
 pub enum Direction {
     /// To the router.
     In,
-    /// The frame left the router.
+    /// From it.
     Out,
 }
 
@@ -72,7 +72,7 @@ pub struct Record {
     /// 0: the frame passed. Otherwise, the number of its counter in [`layout::Counters`], or one of
     /// [`mod@line`].
     pub cause: u8,
-    /// The way in which the frame passed.
+    /// How it passed.
     pub way: Way,
     /// A number that all records of one frame share, for a kernel router's program; otherwise 0.
     pub frame: u64,
@@ -98,7 +98,7 @@ pub mod line {
 
 /// The meaning of a cause of a drop, in a few words.
 pub fn cause_name(cause: u8) -> &'static str {
-    const NAMES: [(u8, &str); 22] = [
+    const NAMES: [(u8, &str); 23] = [
         (line::LOST, "lost on the link"),
         (line::LIMIT, "link's queue full"),
         (line::SHARE, "sender's pool used up"),
@@ -109,7 +109,6 @@ pub fn cause_name(cause: u8) -> &'static str {
         (cause!(rx_drop_program), "dropped by the XDP program"),
         (cause!(rx_drop_aborted), "XDP program aborted"),
         (cause!(rx_drop_target), "redirected to no device"),
-        (cause!(rx_drop_passed), "passed, but there is no slow path"),
         (cause!(tx_drop_source), "foreign source MAC address"),
         (cause!(tx_drop_address), "source address not bound"),
         (cause!(tx_drop_vlan), "VLAN tag not allowed"),
@@ -121,12 +120,14 @@ pub fn cause_name(cause: u8) -> &'static str {
         (cause!(tx_drop_filter), "dropped by a filter"),
         (cause!(tx_drop_hops), "too many kernel routers in a row"),
         (cause!(tx_drop_live), "too long for a kernel router's link"),
+        (cause!(rx_drop_fenced), "fenced: no lease"),
+        (cause!(tx_drop_fenced), "fenced: no lease"),
     ];
     NAMES.iter().find(|(number, _)| *number == cause).map_or("unknown cause", |(_, name)| name)
 }
 
 impl Record {
-    /// The present time on the clock of records.
+    /// Now, on the clock of records.
     pub fn now_ns() -> u64 {
         // Cannot fail for this clock.
         clock_gettime(ClockId::CLOCK_MONOTONIC)
@@ -196,7 +197,7 @@ pub struct Taps {
 /// Frames that a tap has not copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Frames that exceeded the capture's rate.
+    /// They exceeded its rate.
     pub rate: u64,
     /// The reader was too slow.
     pub room: u64,

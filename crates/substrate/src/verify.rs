@@ -36,7 +36,7 @@ pub struct Candidate<'a> {
 pub struct MapShape<'a> {
     /// Its name.
     pub name: &'a str,
-    /// The kernel's number of the map's type.
+    /// The kernel's number of its type.
     pub type_number: u32,
     /// Bytes of a key.
     pub key_bytes: u32,
@@ -59,14 +59,6 @@ const NAME_BYTES: usize = 15;
 pub(crate) fn short(name: &str) -> String {
     let good = |c: &char| c.is_ascii_alphanumeric() || *c == '_' || *c == '.';
     name.chars().filter(good).take(NAME_BYTES).collect()
-}
-
-/// CPUs that this machine may have: some maps have a value for each of them.
-///
-/// # Errors
-/// The kernel's error.
-pub fn possible_cpus() -> io::Result<usize> {
-    libbpf_rs::num_possible_cpus().map_err(io::Error::other)
 }
 
 /// Makes a map.
@@ -119,64 +111,18 @@ pub enum Refused {
     System(io::Error),
 }
 
-/// The kernel's type of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// XDP, for tail calls.
-    Xdp,
-    /// By tc.
-    Tc,
-    /// `cgroup_skb`, for received or for sent packets.
-    Cgroup {
-        /// Whether for received ones.
-        ingress: bool,
-    },
-}
-
-impl Kind {
-    /// Name, type and place of attachment of a program.
-    fn settings(self) -> (&'static CStr, u32, u32) {
-        match self {
-            // Tail calls lead to programs of the same kind only, since Linux 6.18.
-            Kind::Xdp => (c"tenant", libbpf_sys::BPF_PROG_TYPE_XDP, libbpf_sys::BPF_XDP),
-            Kind::Tc => (HOOK_NAME, libbpf_sys::BPF_PROG_TYPE_SCHED_CLS, 0),
-            Kind::Cgroup { ingress: true } => (
-                HOOK_NAME,
-                libbpf_sys::BPF_PROG_TYPE_CGROUP_SKB,
-                libbpf_sys::BPF_CGROUP_INET_INGRESS,
-            ),
-            Kind::Cgroup { ingress: false } => (
-                HOOK_NAME,
-                libbpf_sys::BPF_PROG_TYPE_CGROUP_SKB,
-                libbpf_sys::BPF_CGROUP_INET_EGRESS,
-            ),
-        }
-    }
-}
-
-/// The name of programs in Linux's own path of packets.
-pub(crate) const HOOK_NAME: &CStr = c"europa_hook";
-
 /// Loads a program of type XDP.
 ///
 /// # Errors
 /// The verifier's message, or the reason why it could not be called.
 pub fn load(candidate: &Candidate<'_>) -> Result<OwnedFd, Refused> {
-    load_as(candidate, Kind::Xdp)
-}
-
-/// Loads a program of this type.
-///
-/// # Errors
-/// The verifier's message, or why it could not be asked.
-pub fn load_as(candidate: &Candidate<'_>, kind: Kind) -> Result<OwnedFd, Refused> {
-    let (name, program_type, place) = kind.settings();
     let btf = if candidate.btf.is_empty() { None } else { Some(load_btf(candidate.btf)?) };
     let mut log = vec![0_u8; LOG_BYTES];
     let mut options = libbpf_sys::bpf_prog_load_opts {
         sz: size_of::<libbpf_sys::bpf_prog_load_opts>() as _,
         prog_flags: if candidate.frags { libbpf_sys::BPF_F_XDP_HAS_FRAGS } else { 0 },
-        expected_attach_type: place,
+        // Since Linux 6.18, tail calls lead only to programs of the same kind.
+        expected_attach_type: libbpf_sys::BPF_XDP,
         ..Default::default()
     };
     if let Some(btf) = &btf {
@@ -195,8 +141,8 @@ pub fn load_as(candidate: &Candidate<'_>, kind: Kind) -> Result<OwnedFd, Refused
     // the log is written within its size.
     let descriptor = unsafe {
         libbpf_sys::bpf_prog_load(
-            program_type,
-            name.as_ptr(),
+            libbpf_sys::BPF_PROG_TYPE_XDP,
+            c"tenant".as_ptr(),
             candidate.license.as_ptr(),
             candidate.instructions.as_ptr().cast(),
             (candidate.instructions.len() / 8) as _,
@@ -214,28 +160,6 @@ pub fn load_as(candidate: &Candidate<'_>, kind: Kind) -> Result<OwnedFd, Refused
     }
     // SAFETY: the kernel has just made this descriptor for us.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
-}
-
-/// Instructions that the verifier followed in a loaded program: an upper bound of what one run takes,
-/// except for loops in helpers. 0 on kernels that do not count.
-///
-/// # Errors
-/// The kernel's error.
-pub fn followed_instructions(program: BorrowedFd<'_>) -> io::Result<u32> {
-    let mut info = libbpf_sys::bpf_prog_info::default();
-    let mut bytes = size_of_val(&info) as u32;
-    // SAFETY: the info has room for `bytes` and asks for no lists.
-    let result = unsafe {
-        libbpf_sys::bpf_obj_get_info_by_fd(
-            program.as_raw_fd(),
-            ptr::from_mut(&mut info).cast(),
-            &raw mut bytes,
-        )
-    };
-    if result < 0 {
-        return Err(io::Error::from_raw_os_error(-result));
-    }
-    Ok(info.verified_insns)
 }
 
 fn load_btf(btf: &[u8]) -> Result<OwnedFd, Refused> {

@@ -1,5 +1,5 @@
 //! Packets that a switch had taken from routers and not sent when it ended. They count as lost, so
-//! that every packet that an interface offered was either sent or has a cause of its loss.
+//! that every packet that an interface offered was sent or has a cause.
 
 use europa_substrate::layout::{Counters, MAX_INTERFACES};
 
@@ -21,12 +21,13 @@ fn open(c: &Counters) -> i64 {
         c.tx_drop_filter,
         c.tx_drop_line,
         c.tx_drop_switch,
+        c.tx_drop_fenced,
     ];
     gone.into_iter().fold(c.tx_offered, u64::wrapping_sub).cast_signed()
 }
 
 impl Shared {
-    /// Closes the accounts of the former switch. `pending` lists the interfaces of packets that it
+    /// Closes the accounts of the former switch. `pending` are the interfaces of packets that it
     /// has published to the transmit program, which will still send them.
     pub(crate) fn close_accounts(&self, pending: impl IntoIterator<Item = u32>) {
         let mut lost: Vec<i64> = (0..MAX_INTERFACES)
@@ -41,7 +42,7 @@ impl Shared {
             match u64::try_from(lost) {
                 Ok(0) => {}
                 Ok(lost) => count!(self, id, tx_drop_switch, lost),
-                // The former switch had passed these packets on before it counted them as offered.
+                // It had passed them on before it counted them as offered.
                 Err(_) => count!(self, id, tx_offered, lost.unsigned_abs()),
             }
         }
@@ -54,7 +55,7 @@ mod tests {
 
     #[test]
     fn every_counter_of_what_was_sent_closes_the_account() {
-        // A row with 1 in every counter: 13 results, so 12 more than the one offered packet.
+        // A row with 1 in every counter: 14 results for one packet.
         let row = Counters {
             tx_packets: 1,
             tx_elsewhere: 1,
@@ -69,14 +70,14 @@ mod tests {
             tx_drop_filter: 1,
             tx_drop_line: 1,
             tx_drop_switch: 1,
-            tx_offered: 15,
+            tx_drop_fenced: 1,
+            tx_offered: 16,
             ..Counters::default()
         };
         assert_eq!(open(&row), 2);
-        // Rows of different CPUs: a packet that is offered on one CPU is counted as sent on
-        // another.
+        // Rows of different CPUs: a packet offered on one is counted as sent on another.
         let (offered, sent) =
             (Counters { tx_offered: 5, ..row }, Counters { tx_offered: 0, ..row });
-        assert_eq!(open(&offered) + open(&sent), 5 - 26);
+        assert_eq!(open(&offered) + open(&sent), 5 - 28);
     }
 }

@@ -1,35 +1,34 @@
-//! Chooses how many frames leave a port at once, and whether by kick or by socket.
+//! Chooses how many frames leave a port at once, by kick or by socket.
 //!
 //! A kick costs 16 µs for any number of frames, and 85 ns a frame; a frame by the socket costs
-//! about 1.4 µs. So few frames are sent by the socket, which is sooner and cheaper, and many by a
-//! kick. The exception are TCP segments that the device accepts merged ([`crate::train`]): forty of
-//! them are one packet for the socket, and one for the receiver. A kick never carries more than the
-//! port sends in [`KICK_TIME`]: live frames give no back-pressure, and frames that the device
-//! cannot accept are lost.
+//! about 1.4 µs. So few frames are sent by the socket, sooner and cheaper, and many by a kick.
+//! Segments of TCP that the device accepts merged ([`crate::train`]) are the exception: forty of
+//! them are one packet for the socket, and one for the receiver. A kick never carries more than
+//! [`KICK_TIME`] of the port's rate: live frames give no back-pressure, and frames that the device
+//! cannot take are lost.
 
 use std::time::{Duration, Instant};
 
 use crate::orders::Ways;
 
-/// A kick may carry as much as the port's rate sends in this time.
+/// Time of the port's rate that one kick may carry.
 const KICK_TIME: Duration = Duration::from_micros(200);
-/// The maximum number of frames of a kick: more would only make other ports wait.
+/// Most frames of a kick: more would only make others wait.
 pub(crate) const MAX_KICK_FRAMES: u32 = 1024;
 const MIN_KICK_FRAMES: u32 = 32;
-/// The maximum number of frames of a batch that leave by the socket.
+/// Most frames of a batch that leave by the socket.
 pub(crate) const SOCKET_FRAMES: usize = 8;
-/// The time for which a port must be quiet after kicks before its frames use the socket, if the
-/// kernel does not report when the device has sent live frames.
+/// Time for which a port must be quiet before its frames use the socket after kicks, if the kernel
+/// does not report when its device has sent live frames.
 const QUIET: Duration = Duration::from_millis(1);
-/// The longest time to wait for live frames. If they have not arrived then, the receiver does not
-/// run, or holds them.
+/// Time limit for waiting for live frames: then the receiver does not run, or holds them.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The time for which a device that has refused merged segments gets none; it doubles with each
-/// further refusal.
+/// Time for which a device that has refused merged segments gets none; doubled after each further
+/// refusal.
 const REFUSED: Duration = Duration::from_secs(1);
 /// Longest such time.
 const LONG_REFUSED: Duration = Duration::from_secs(64);
-/// The interval at which a busy port's drop counters are read.
+/// Interval at which a busy port's drop counters are read.
 const LEARN_EVERY: Duration = Duration::from_millis(50);
 
 /// One of the two ways to send by a port.
@@ -47,7 +46,7 @@ pub(crate) struct Plan {
     pub(crate) way: Way,
     pub(crate) frames: usize,
     pub(crate) bytes: usize,
-    /// Whether all waiting frames are sent this way, not only those that have no other way.
+    /// All waiting frames are sent this way, not only those that have no other.
     pub(crate) all: bool,
 }
 
@@ -57,7 +56,7 @@ pub(crate) struct Abilities {
     /// Whether frames may be sent live.
     pub(crate) live: bool,
     pub(crate) ways: Ways,
-    /// Whether the device cuts merged segments.
+    /// Whether it cuts merged segments.
     pub(crate) segments: bool,
 }
 
@@ -71,19 +70,19 @@ pub(crate) struct Waiting {
     pub(crate) stream: bool,
 }
 
-/// The state of the decision for one port.
+/// The state of that decision for one port.
 pub(crate) struct Batching {
     pub(crate) rate_bits: Option<u64>,
     abilities: Abilities,
-    /// The maximum number of frames of a kick, adapted to the device's drop counters.
+    /// Learned from the device's drop counters.
     pub(crate) kick_frames: u32,
     last_way: Way,
     last_sent: Instant,
     /// Whether live frames wait for a kick.
     in_list: bool,
-    /// Until this time the device gets no merged segments.
+    /// Until then it takes no merged segments.
     rests_until: Option<Instant>,
-    /// The time for which merged segments are avoided after a refusal.
+    /// Time for which it avoids them after a refusal.
     rests: Duration,
     learned: Option<Instant>,
     drops_seen: u64,
@@ -106,8 +105,8 @@ impl Batching {
         }
     }
 
-    /// The frames that may be sent now; `None` while the way must not change. `has_left` tells
-    /// whether all frames of one way have left; `None` if this is unknown.
+    /// The frames that may be sent now. `None` while the way must not change. `has_left` tells
+    /// whether all frames of one way have left, `None` if unknown.
     pub(crate) fn plan(
         &self,
         waiting: Waiting,
@@ -138,8 +137,7 @@ impl Batching {
         Some(Plan { way, frames, bytes: self.bytes(), all })
     }
 
-    /// The number of bytes that may leave at once. A single packet may always leave, even if the
-    /// port is slow.
+    /// Bytes that may leave at once; one packet may, however slow the port is.
     fn bytes(&self) -> usize {
         match self.rate_bits {
             Some(bits) => (bits as u128 * KICK_TIME.as_nanos() / 8_000_000_000).max(1) as usize,
@@ -147,8 +145,8 @@ impl Batching {
         }
     }
 
-    /// The number of bytes of a batch, and whether the device accepts the next batch at any time:
-    /// if both ways join in a queue of the kernel, the receiver gets the packets at once.
+    /// Bytes of a batch, and whether the device accepts the next one at any time: if both ways join
+    /// in a queue of the kernel, the receiver gets the packets at once.
     pub(crate) fn most(&self) -> (u64, bool) {
         (self.bytes() as u64, self.abilities.ways != Ways::Part)
     }
@@ -158,12 +156,12 @@ impl Batching {
         self.abilities.live = false;
     }
 
-    /// Whether the device cuts merged segments, as far as this is known.
+    /// Whether the device cuts merged segments, as far as known.
     pub(crate) fn segments(&self, now: Instant) -> bool {
         self.abilities.segments && self.rests_until.is_none_or(|until| now >= until)
     }
 
-    /// Notes that the device refused merged segments, which stops merging for a time.
+    /// Notes that it refused some, which stops merging for a time.
     pub(crate) fn rest_segments(&mut self, now: Instant) -> Duration {
         let rests = self.rests;
         self.rests_until = now.checked_add(rests);
@@ -183,12 +181,12 @@ impl Batching {
         self.in_list = way == Way::Live;
     }
 
-    /// Notes that a kick has taken all frames of the transmit list.
+    /// Notes that a kick has taken all that was in the transmit list.
     pub(crate) fn kicked(&mut self) {
         self.in_list = false;
     }
 
-    /// Whether it is time to read the device's drop counters: it has got kicks since the last time.
+    /// Whether it is time to look at the device's drop counters: it has been kicked to.
     pub(crate) fn wants_to_learn(&self, now: Instant) -> bool {
         self.last_way == Way::Live
             && self.learned.is_none_or(|at| now.duration_since(at) >= LEARN_EVERY)
@@ -235,7 +233,7 @@ mod tests {
         assert_eq!(generic.plan(frames(1000), now, |_| None).unwrap().way, Way::Socket);
     }
 
-    /// The way and `all` for `waiting` frames, `after` the last frames were sent by `last`.
+    /// The way and `all` for `waiting` frames, `after` the last ones were sent by `last`.
     fn planned(
         abilities: Abilities,
         last: Way,
@@ -268,7 +266,7 @@ mod tests {
             (VETH, Live, LONG, 10 * QUIET, Some(false), None),
             (VETH, Live, LONG, PATIENCE, Some(false), Some((Socket, false))),
             (VETH, Live, STREAM, soon, Some(true), Some((Socket, true))),
-            // The frames do not wait for a change of the way.
+            // It does not wait for a change of the way.
             (VETH, Live, STREAM, soon, Some(false), Some((Live, true))),
             (VETH, Socket, STREAM, soon, Some(false), Some((Socket, true))),
             (VETH, Socket, many, soon, Some(false), Some((Socket, true))),

@@ -1,9 +1,9 @@
-//! Several workers: passes an order to them in the right sequence, and joins their answers.
+//! Several workers: distributes an order in the right sequence, and joins their answers.
 //!
 //! Each router belongs to one worker, which takes its packets, and each port to one worker, which
-//! sends by it. If the two workers differ, a packet passes from one to the other: see `handover`.
-//! All workers know all pools and interfaces. The first worker receives the node's orders, and
-//! passes them to the others. The node waits for the answer; the other workers continue.
+//! sends by it. Between the two a packet is handed over: see `handover`. All workers know all pools
+//! and interfaces. The first worker receives the node's orders, and passes them to the others. The
+//! node waits for the answer; the other workers continue.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Desk {
                     Answer::Done
                 }
             };
-            // The receiver is the first worker, which ends only with the process.
+            // The first worker ends only with the process.
             let _ = self.answers.send(answer);
         }
     }
@@ -68,17 +68,17 @@ impl Hand {
 /// The workers from the second on, for the first one.
 pub(crate) struct Crew {
     hands: Vec<Hand>,
-    /// The shared states of all workers.
+    /// Of all workers.
     peers: Vec<Arc<Peer>>,
 }
 
 impl Crew {
-    /// A crew that consists of the first worker only, which is the calling one.
+    /// The first worker alone, which is this one.
     pub(crate) fn of(first: Vec<Arc<Peer>>) -> Self {
         Self { hands: Vec::new(), peers: first }
     }
 
-    /// Adds one more worker and the channel of its orders.
+    /// One more worker: the place of its orders.
     pub(crate) fn hire(&mut self, peer: Arc<Peer>) -> Desk {
         let ((told, desk_told), (desk_answers, answers)) = (channel(), channel());
         self.peers.push(peer.clone());
@@ -90,7 +90,7 @@ impl Crew {
         self.peers.len() as u32
     }
 
-    /// Makes the concerned workers carry out an order. `first` is the calling worker.
+    /// Has the concerned workers carry out an order. `first` is the worker that calls.
     pub(crate) fn obey(
         &self,
         first: &mut Worker,
@@ -122,7 +122,7 @@ impl Crew {
                 Err(error) => Answer::Refused(format!("descriptors: {error}")),
             };
             if let Answer::Refused(_) = answer {
-                // For the node, a refused order changes nothing, so undo it.
+                // For the node, a refused order has changed nothing.
                 for told in whom.iter().take(index).rev() {
                     if let Some(back) = opposite(&order) {
                         self.tell(first, *told, back, Vec::new(), None);
@@ -135,7 +135,7 @@ impl Crew {
         answers.into_iter().reduce(merged).unwrap_or(Answer::Done)
     }
 
-    /// Makes one worker carry out an order.
+    /// Lets one worker carry out an order.
     fn tell(
         &self,
         first: &mut Worker,
@@ -150,8 +150,8 @@ impl Crew {
         }
     }
 
-    /// The workers that an order concerns, in sequence. If one worker passes packets to another,
-    /// the receiving one gets new objects first, and loses removed ones last.
+    /// The workers of an order, in sequence: a worker that hands packets over gets new objects
+    /// after the worker that takes them, and loses removed ones before it.
     fn whom(&self, order: &Order, first: &Worker) -> Vec<u32> {
         let tables = &first.tables;
         let of_pool = |pool: &u32| tables.pools.get(pool).map_or(0, |pool| pool.worker);
@@ -186,7 +186,7 @@ impl Crew {
         }
     }
 
-    /// The ends of a ring between two workers, if an interface's packets pass between them.
+    /// The ends of a ring between two workers, if an interface's packets cross over.
     fn ends(&self, order: &Order, first: &Worker) -> Vec<(u32, Option<End>)> {
         let Order::AddInterface { pool, to: Target::Port(port), .. } = order else {
             return Vec::new();
@@ -203,7 +203,7 @@ impl Crew {
         vec![(from, Some(End::Out(outgoing))), (to, Some(End::In(incoming)))]
     }
 
-    /// Filters are made when they are first needed.
+    /// Filters are made when they are needed first.
     fn make_filters(&self, first: &mut Worker) -> Result<(), String> {
         if first.tables.filters.is_some() {
             return Ok(());
@@ -252,8 +252,6 @@ fn summed(one: SwitchStats, other: SwitchStats) -> SwitchStats {
         socket_calls: one.socket_calls + other.socket_calls,
         socket_frames: one.socket_frames + other.socket_frames,
         link_frames: one.link_frames + other.link_frames,
-        whole_packets: one.whole_packets + other.whole_packets,
-        cut_packets: one.cut_packets + other.cut_packets,
         sleeps: one.sleeps + other.sleeps,
         ports: [one.ports, other.ports].concat(),
         links: [one.links, other.links].concat(),
@@ -264,7 +262,7 @@ fn summed(one: SwitchStats, other: SwitchStats) -> SwitchStats {
     }
 }
 
-/// One worker sends by a tunnel, and the first worker receives.
+/// One worker sends by a tunnel, and the first receives.
 fn sum_of_tunnel((one, other): (TunnelStats, TunnelStats)) -> TunnelStats {
     let sends = if one.tx_packets + one.too_long + one.refused > 0 { one } else { other };
     TunnelStats { reception: one.reception, ..sends }

@@ -1,14 +1,13 @@
 //! Explicit congestion notification (RFC 3168) in a packet that is still in its router's slot. The
-//! router can also write there, but can damage only its own packet.
+//! router can write there too, but can damage only its own packet.
 
 use europa_packet::checksum::update_u16;
 use europa_pool::{PoolView, Word};
 
-/// The maximum number of bytes that are read: Ethernet header, a VLAN tag, and the first 20 bytes
-/// of an IPv4 header.
+/// Most bytes that are looked at: Ethernet header, a VLAN tag, an IPv4 header's first 20.
 const HEAD_BYTES: usize = 14 + 4 + 20;
 const VLAN: [u16; 2] = [0x8100, 0x88a8];
-/// The value of the ECN field for congestion experienced.
+/// ECN field: congestion experienced.
 const CE: u8 = 3;
 
 /// The beginning of a packet, and the offset of its IP header.
@@ -20,11 +19,11 @@ struct Head {
 }
 
 impl Head {
-    /// `None` if the packet is not IP, or is not inside its slot.
+    /// `None` if it is no IP packet, or is not inside its slot.
     #[inline]
     fn of(view: &PoolView, word: Word) -> Option<Self> {
         let (offset, length) = (usize::from(word.offset()), usize::from(word.length()));
-        if offset + length > view.slot_bytes(word.slot()) {
+        if offset + length > view.layout().geometry.slot_bytes as usize {
             return None;
         }
         let place = view.slot_offset(word.slot(), offset as u32);
@@ -48,7 +47,7 @@ impl Head {
 
     fn field(&self) -> u8 {
         let byte = self.bytes[self.ip + 1];
-        // The traffic class begins in the middle of the first byte (RFC 8200).
+        // RFC 8200: the traffic class begins in the middle of the first byte.
         (if self.is_v4() { byte } else { byte >> 4 }) & 3
     }
 }
@@ -59,7 +58,7 @@ pub(crate) fn is_capable(view: &PoolView, word: Word) -> bool {
     Head::of(view, word).is_some_and(|head| head.field() != 0)
 }
 
-/// Marks a packet whose sender understands marks.
+/// Marks a packet whose sender understands that.
 #[cold]
 pub(crate) fn mark(view: &PoolView, word: Word) {
     let Some(head) = Head::of(view, word).filter(|head| ![0, CE].contains(&head.field())) else {

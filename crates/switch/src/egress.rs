@@ -1,6 +1,6 @@
-//! Checks a private copy of each frame that leaves, and adds headers to it.
+//! Checks on a private copy of each frame that leaves, and the headers added to it.
 //!
-//! `bpf/egress.h` has the same in C, for live frames.
+//! The C twin, for live frames, is `bpf/egress.h`.
 
 use std::net::IpAddr;
 
@@ -10,22 +10,23 @@ use ipnet::IpNet;
 /// The frames that an interface may send.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    /// The permitted source addresses; empty means any. They are checked only if the interface is
-    /// bound.
+    /// Source addresses; empty for any. Only looked at if the interface is bound.
     pub bound: Vec<IpNet>,
 }
 
 /// Why a frame may not leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The frame is shorter than a header, or longer than the interface may send.
+    /// Shorter than a header or longer than the interface may send.
     Length,
-    /// The source MAC address is not that of the interface.
+    /// A source MAC address that is not the interface's.
     Source,
-    /// A VLAN tag that the interface may not send.
+    /// A VLAN tag it may not send.
     Vlan,
-    /// The interface is not bound to the source address.
+    /// A source address it is not bound to.
     Address,
+    /// Its node has no lease.
+    Fenced,
 }
 
 const IPV4: u16 = 0x0800;
@@ -61,8 +62,8 @@ impl Policy {
             return Err(Refusal::Source);
         }
         let kind = u16_at(frame, 12).unwrap_or_default();
-        // This is also checked inside the interface's own VLAN: a switch with that native VLAN
-        // removes the outer tag, and then the inner tag would choose the VLAN.
+        // Checked inside the interface's own VLAN too: a switch with that native VLAN removes the
+        // outer tag, and the inner tag would then choose the VLAN.
         if VLAN.contains(&kind) && interface.flags & TAGS == 0 {
             return Err(Refusal::Vlan);
         }
@@ -83,7 +84,7 @@ impl Policy {
     }
 }
 
-/// The number of bytes that are added before a frame or inserted into it.
+/// Bytes before, or inserted into, a frame.
 pub(crate) fn before_frame(interface: &layout::Interface, encap: &layout::Encap) -> usize {
     if interface.flags & VXLAN != 0 {
         encap.bytes.min(MAX_ENCAP) as usize
@@ -94,8 +95,8 @@ pub(crate) fn before_frame(interface: &layout::Interface, encap: &layout::Encap)
     }
 }
 
-/// Completes a frame that follows `before` bytes of room in `buffer`: adds the VLAN tag or the
-/// outer headers.
+/// Completes a frame after `before` bytes of room in `buffer`: adds the VLAN tag or the outer
+/// headers.
 pub(crate) fn finish(
     interface: &layout::Interface,
     encap: &layout::Encap,
@@ -111,8 +112,8 @@ pub(crate) fn finish(
     }
 }
 
-/// Adds the outer headers: a UDP source port that follows from the inner addresses (RFC 7348
-/// section 5), lengths, IPv4 checksum.
+/// Outer headers: UDP source port from the addresses inside (RFC 7348 section 5),
+/// lengths, IPv4 checksum.
 fn encapsulate(encap: &layout::Encap, buffer: &mut [u8], before: usize) {
     let length = buffer.len() - before;
     let [Some(to), Some(from)] = [u16_at(buffer, before + 4), u16_at(buffer, before + 10)] else {

@@ -7,14 +7,12 @@
 //! | `changes` | changes of rules from the node                                   |
 //! | `rules`   | the tables, and the thread that changes them                     |
 //!
-//! This file has the worker's part. For interfaces of slices without rules, a packet costs only one
-//! branch.
+//! This file has the worker's part. Interfaces of slices without rules pay one branch a packet.
 //!
 //! A thread of the switch changes two copies of the tables (left-right), so no packet waits, and a
-//! packet meets either all changes of a batch or none. Rules contain the numbers of *ways*, not of
-//! interfaces; the switch removes a way when its interface is removed. A router can write the key
-//! while the switch reads it. So it can deceive only the rules of its own slice about its own
-//! packets.
+//! packet meets a batch of changes as a whole. Rules contain *ways*, not interface numbers; the
+//! switch removes ways with their interface. A router can write the key while the switch reads it.
+//! So it can deceive only the rules of its own slice about its own packets.
 
 pub(crate) mod action;
 pub(crate) mod changes;
@@ -36,8 +34,8 @@ use crate::orders::{FilteredBy, Way};
 use crate::queue::Queued;
 use crate::tables::{Interface, Pool, Shared, count};
 
-/// The number of keys that are found without a search, for IPv4, IPv6 and routers' own keys: 2 MiB
-/// of cache lines for IPv4, 1 MiB for each of the others.
+/// Keys that are found without a search: 2 MiB of cache lines for IPv4, 1 for IPv6 and for routers'
+/// own keys.
 const CACHED: [usize; 3] = [1 << 15, 1 << 13, 1 << 13];
 
 /// A packet that leaves by another interface.
@@ -57,17 +55,17 @@ pub(crate) struct Filters {
     ipv4: Reader<Action, 2>,
     ipv6: Reader<Action, 5>,
     opaque: Reader<Reply, 5>,
-    /// The interfaces that rules name, by their number in rules.
+    /// Interfaces in rules, by the rules' numbers.
     ways: Vec<Option<Way>>,
     /// Packets of one turn that leave by another interface.
     diverted: Vec<Diverted>,
-    /// Passes a node's connection to the thread that changes rules.
+    /// To the thread that changes rules.
     nodes: Sender<OwnedFd>,
 }
 
 impl Filters {
-    /// Makes empty rules for `workers` workers, a thread that changes the rules, and room for
-    /// `turn` packets of one turn.
+    /// Makes empty rules for `workers` workers, with a thread that changes the rules, and with room
+    /// for `turn` packets of one turn.
     pub(crate) fn new(workers: usize, turn: u32) -> std::io::Result<Vec<Self>> {
         let mut rules = Rules::new();
         let (nodes, come) = channel();
@@ -76,7 +74,7 @@ impl Filters {
             ipv6: rules.ipv6.reader(CACHED[1]),
             opaque: rules.opaque.reader(CACHED[2]),
             ways: Vec::new(),
-            // Each packet may be diverted once and mirrored twice.
+            // Each may be diverted and mirrored twice.
             diverted: Vec::with_capacity(turn as usize * 3),
             nodes: nodes.clone(),
         };
@@ -85,12 +83,12 @@ impl Filters {
         Ok(all)
     }
 
-    /// Adds a connection to a node that will send rules.
+    /// A node that will send the rules.
     pub(crate) fn connect(&self, node: OwnedFd) -> Result<(), String> {
         self.nodes.send(node).map_err(|_| "the filters' thread has ended".to_owned())
     }
 
-    /// Sets the interface that a number in rules means.
+    /// Sets the interface of a number in rules.
     pub(crate) fn set_way(&mut self, number: u16, way: Option<Way>) {
         let index = usize::from(number);
         if self.ways.len() <= index {
@@ -99,15 +97,14 @@ impl Filters {
         self.ways[index] = way;
     }
 
-    /// Removes an interface: no way leads to it any longer.
+    /// Removes an interface: no way leads there.
     pub(crate) fn forget(&mut self, interface: u32) {
         for way in &mut self.ways {
             *way = way.filter(|way| way.interface != interface);
         }
     }
 
-    /// A judge for the packets of one turn of an interface, which is
-    /// [`odd`](tables::Interface::odd) or not.
+    /// For the packets of one turn of an interface, which is [`odd`](tables::Interface::odd) or not.
     pub(crate) fn judge(&mut self, by: FilteredBy, odd: bool) -> Judge<'_> {
         let Self { ipv4, ipv6, opaque, ways, diverted, .. } = self;
         let (ipv4, ipv6, opaque) = (ipv4.batch(), ipv6.batch(), opaque.batch());
@@ -115,21 +112,10 @@ impl Filters {
         Judge { by, odd, slice, ipv4, ipv6, opaque, ways, diverted, has_returned: false }
     }
 
-    /// The packets that leave by other interfaces; they are removed from the batch at once.
+    /// Packets that leave by other interfaces, removed from the batch at once.
     pub(crate) fn diverted(&mut self) -> std::vec::Drain<'_, Diverted> {
         self.diverted.drain(..)
     }
-}
-
-/// The verdict on a super-packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whole {
-    /// It continues as a whole.
-    Passes,
-    /// The rules have it.
-    Handled,
-    /// Its segments are judged.
-    Cut,
 }
 
 /// See [`Filters::judge`].
@@ -147,20 +133,19 @@ pub(crate) struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Whether a packet that the switch holds continues unchanged. Otherwise it has already been
-    /// handled.
+    /// Whether a packet that the switch holds continues unchanged. If not, it has been handled.
     #[inline]
     pub(crate) fn passes(&mut self, shared: &Shared, pool: &Pool, packet: &mut Queued) -> bool {
         let (word, view) = (packet.word, &pool.view);
         let (offset, length) = (u32::from(word.offset()), u32::from(word.length()));
         if offset + length > view.layout().geometry.slot_bytes {
-            // The packet was refused at its output.
+            // Refused at its output.
             return true;
         }
         let place = view.slot_offset(word.slot(), offset);
         let reply = self.reply(pool, packet);
         if let Some(own) = reply.filter(|own| own.verdict == Verdict::Back) {
-            // The packet does not leave: rules for departing packets do not apply.
+            // It does not leave: rules for departing packets do not apply.
             return self.act(own, shared, pool, packet, place);
         }
         let key = packet::key(view.mapping(), place, length as usize, self.by.interface);
@@ -180,44 +165,6 @@ impl Judge<'_> {
             }
         };
         self.act(action, shared, pool, packet, place)
-    }
-
-    /// Judges a super-packet as a whole, if the rule for it treats all of its frames alike in place.
-    /// Counts frames. Otherwise it must be cut, and nothing has been counted.
-    pub(crate) fn passes_whole(
-        &mut self,
-        shared: &Shared,
-        pool: &Pool,
-        packet: &mut Queued,
-    ) -> Whole {
-        let (word, memory) = (packet.word, pool.view.mapping());
-        if word.flags() & Word::KEY != 0 {
-            return Whole::Cut;
-        }
-        let place = pool.view.slot_offset(word.slot(), word.offset().into());
-        let length = word.length().into();
-        let Some(key) = packet::key(memory, place, length, self.by.interface) else {
-            return Whole::Passes;
-        };
-        let found = match &key {
-            PacketKey::V4(key) => self.ipv4.find(self.slice, key),
-            PacketKey::V6(key) => self.ipv6.find(self.slice, key),
-        };
-        let Some(action) = found else { return Whole::Passes };
-        let stays = matches!(action.verdict, Verdict::Pass | Verdict::Drop);
-        if !stays || action.mirror != NOWHERE {
-            return Whole::Cut;
-        }
-        let bytes = packet.wire_bytes() - u32::from(packet.frames) * u32::from(packet.before);
-        let wire = (packet.frames.into(), bytes);
-        match &key {
-            PacketKey::V4(key) => self.ipv4.lookup_frames(self.slice, key, wire),
-            PacketKey::V6(key) => self.ipv6.lookup_frames(self.slice, key, wire),
-        };
-        match self.act(action, shared, pool, packet, place) {
-            true => Whole::Passes,
-            false => Whole::Handled,
-        }
     }
 
     /// The action of a rule that was found by a router's own key. The result is written beside the
@@ -245,7 +192,7 @@ impl Judge<'_> {
         let tail = shared.rx_tail(id, self.odd);
         count!(shared, id, tx_elsewhere, 1);
         let (ring, flags) = (pool.view.rx(local), word.flags() & (Word::RETURN | Word::RESULT));
-        // The router owns the packet as soon as it is in the ring.
+        // The router owns it as soon as it is in the ring.
         shared.held.give(packet.pool, word.slot());
         let back = Word::frame(word.slot(), word.offset(), word.length(), flags).on(local as u8);
         if ring::put_shared(ring, tail, back) {
@@ -291,7 +238,7 @@ impl Judge<'_> {
             Verdict::Send => self.way(action.to),
             Verdict::SlowPath => self.by.linux.map(|interface| Way {
                 interface,
-                // Linux accepts its packets.
+                // Linux takes its packets.
                 destination: Some(shared.interfaces.get(packet.interface).mac),
                 own_source: false,
             }),
@@ -299,7 +246,7 @@ impl Judge<'_> {
         match way {
             Some(way) => self.divert(way, *packet),
             None => {
-                count!(shared, packet.interface, tx_drop_filter, packet.frames.into());
+                count!(shared, packet.interface, tx_drop_filter, 1);
                 shared.give_back(&pool.view, packet.pool, packet.word);
             }
         }
@@ -315,8 +262,8 @@ impl Judge<'_> {
         self.diverted.push(Diverted { packet, to, destination, own_source });
     }
 
-    /// Sends a copy, in another slot of the same pool, by another interface; no copy if the pool
-    /// has no free slot.
+    /// Sends a copy, in another slot of the same pool, by another interface; none if the pool has
+    /// no slot for it.
     fn mirror(&mut self, to: u16, shared: &Shared, pool: &Pool, packet: &Queued, place: usize) {
         let Some(way) = self.way(to) else { return };
         let Some(word) = copy(shared, pool, packet, place) else { return };
@@ -341,10 +288,10 @@ fn copy(shared: &Shared, pool: &Pool, packet: &Queued, place: usize) -> Option<W
 }
 
 impl Diverted {
-    /// Makes the packet one of its output interface; false if that is not allowed.
+    /// Makes it a packet of its output interface; false if that is not allowed.
     pub(crate) fn readdress(&mut self, shared: &Shared, pool: &Pool, to: &Interface) -> bool {
         let packet = &mut self.packet;
-        // A packet from another router's pool would remain when that pool is removed.
+        // A packet of another router's pool would remain when that pool is removed.
         if packet.pool != to.pool || !to.lengths.contains(&packet.word.length()) {
             return false;
         }

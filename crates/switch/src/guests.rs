@@ -1,9 +1,9 @@
 //! Routers that run inside this worker.
 //!
-//! Each of these routers has a packet pool and rings, like a router with a process. The worker
-//! gives it a turn when its receive rings have packets or a timer is due. In the same round, intake
-//! finds its packets in its transmit rings. A router that ends (it panicked, exceeded a limit, or
-//! got an impossible order) sends the reason to the node; its pool stays until the node removes it.
+//! Each has a packet pool and rings as if it had a process. The worker gives it a turn when its
+//! receive rings have packets or a timer is due, and intake finds its packets in its transmit rings
+//! in the same round. A router that ends (it panicked, exceeded a limit, or got an impossible
+//! order) sends the reason to the node; its pool stays until the node removes it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
@@ -17,11 +17,11 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 
 use crate::orders::InlineStats;
 
-/// The maximum number of routers whose orders are read in one call.
+/// Routers with orders that are heard at once.
 const MOST_EVENTS: usize = 64;
 
-/// The number of routers that have their turn before their packets leave, while the packets are in
-/// the caches (measured, 1000 routers: 2.3 times the rate).
+/// So many routers have their turn before their packets leave, while these are in the caches
+/// (measured, 1000 routers: 2.3 times the rate).
 const TURNS: u32 = 64;
 
 /// Batches for each turn: as many as a graph usually needs.
@@ -29,13 +29,13 @@ const BATCHES: usize = 24;
 
 pub(crate) struct Guests {
     all: Vec<(u32, Guest)>,
-    /// Ready when a node, or another permitted sender, has an order for one of these routers.
+    /// Ready when a node, or another permitted sender, has an order for one of them.
     orders: Epoll,
     /// Pools of routers that may have more orders.
     again: Vec<u32>,
-    /// Batches that the routers use, one router after the other.
+    /// Batches that they work with, one after the other.
     stock: Stock,
-    /// The router that is first in the next round.
+    /// The first one in the next round.
     next: usize,
 }
 
@@ -49,12 +49,12 @@ impl Guests {
         self.all.is_empty()
     }
 
-    /// The descriptors that wake a sleeping switch.
+    /// The descriptors that a sleeper waits for.
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.orders.0.as_fd()
     }
 
-    /// Adds the router of a pool, which is `view`. `orders` and `listener` are the router's control
+    /// Takes in the router of a pool, which is `view`. `orders` and `listener` are its control
     /// sockets.
     pub(crate) fn add(
         &mut self,
@@ -75,7 +75,7 @@ impl Guests {
         self.all.retain(|(other, _)| *other != pool);
     }
 
-    /// Later packets at the descriptor are reported, and the present ones once.
+    /// Later packets are reported, and the present ones once.
     fn watch(&self, pool: u32, fd: BorrowedFd<'_>) -> Result<()> {
         let event = EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, u64::from(pool));
         match self.orders.add(fd, event) {
@@ -84,14 +84,14 @@ impl Guests {
         }
     }
 
-    /// After an order, a router may wait for another socket.
+    /// A router may wait for another socket after an order.
     fn watch_again(&self, index: usize) -> Result<()> {
         let Some((pool, guest)) = self.all.get(index) else { return Ok(()) };
         guest.waits_for().try_for_each(|fd| self.watch(*pool, fd))
     }
 
-    /// Gives a turn to routers with work; if there are many, to a limited number of them. Returns
-    /// their pools, and whether any router found work.
+    /// Gives a turn to routers with work, a limited number if they are many. Returns their pools,
+    /// and whether any found work.
     #[inline]
     pub(crate) fn turn(&mut self, now: Instant, mut had_turn: impl FnMut(u32)) -> bool {
         let mut worked = false;
@@ -106,7 +106,7 @@ impl Guests {
             if guest.wants_turn(now) {
                 turns += 1;
                 had_turn(*pool);
-                // Refills the shared stock outside any guest's quota, also after a guest has
+                // Refill the shared stock outside any guest's quota, also after a guest has
                 // panicked with some of the batches.
                 self.stock.fill(BATCHES);
                 match guest.turn(now, &mut self.stock) {
@@ -135,12 +135,12 @@ impl Guests {
     }
 
     fn hear_one(&mut self, pool: u32) {
-        // The router may have been removed meanwhile.
+        // It may have been removed meanwhile.
         let Some(index) = self.all.iter().position(|(other, _)| *other == pool) else { return };
         let Some((_, guest)) = self.all.get_mut(index) else { return };
         match guest.hear() {
             Ok(more) => {
-                // The other orders wait: packets are handled first.
+                // Not now: packets are handled in between.
                 self.again.extend(more.then_some(pool));
                 if let Err(error) = self.watch_again(index) {
                     self.end(index, &format!("waiting for orders: {error}"));
@@ -153,14 +153,14 @@ impl Guests {
     #[cold]
     fn end(&mut self, index: usize, why: &str) {
         if index < self.all.len() {
-            // The other routers keep their order, in which they get their turns.
+            // Others keep their order: turns are in order.
             let (pool, mut guest) = self.all.remove(index);
             tracing::warn!("the router inside the switch on pool {pool} has ended: {why}");
             guest.tell_end(why);
         }
     }
 
-    /// Whether a router has work now.
+    /// Whether one of them has work now.
     pub(crate) fn has_work(&self, now: Instant) -> bool {
         !self.again.is_empty() || self.all.iter().any(|(_, guest)| guest.wants_turn(now))
     }

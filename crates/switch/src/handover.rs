@@ -1,6 +1,6 @@
-//! A ring from the worker of a router to the worker of a port, for each interface. If an interface
-//! sends more than the port accepts, its packets wait in its own transmit ring, as with one worker
-//! for both.
+//! A ring from the worker of a router to the worker of a port, for each interface. So an interface
+//! that sends more than the port accepts waits in its own transmit ring, as with one worker for
+//! both.
 
 use std::sync::Arc;
 
@@ -9,8 +9,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use crate::peer::Peer;
 use crate::queue::Queued;
 
-/// The maximum number of packets of one interface in transit between two workers: a few turns of
-/// both.
+/// Packets of one interface in transit between two workers: a few turns of both.
 const CAPACITY: usize = 256;
 
 /// The end of the worker that serves the router.
@@ -39,13 +38,13 @@ pub(crate) fn between(from: &Arc<Peer>, to: &Arc<Peer>) -> (Outgoing, Incoming) 
 }
 
 impl Outgoing {
-    /// The number of packets that can be added.
+    /// Packets that can be added.
     #[inline]
     pub(crate) fn room(&self) -> u32 {
         self.ring.slots() as u32
     }
 
-    /// Passes a packet to the other worker; false if the ring has no room.
+    /// Hands a packet over; false if there is no room.
     #[inline]
     pub(crate) fn push(&mut self, packet: Queued) -> bool {
         self.ring.push(packet).is_ok()

@@ -1,9 +1,9 @@
 //! The slots that the switch holds: taken from a transmit ring, but neither returned nor in a
 //! transmit list, which outlives the process.
 //!
-//! There is one bit for each slot, in memory that also outlives the switch process. When a switch
-//! is killed, the next one returns those slots to their pools, so no pool shrinks. If a router
-//! submits a slot while the switch holds it, the switch ignores this.
+//! One bit for each slot, in memory that outlives it too. When a switch is killed, the next one
+//! gives those slots back: no pool shrinks. A slot that a router submits while it is held is
+//! ignored.
 
 use std::sync::atomic::Ordering;
 
@@ -18,7 +18,7 @@ pub const HELD_BYTES: usize = 4096 * POOL_BYTES;
 
 pub(crate) struct Held {
     bits: Mapping,
-    /// Whether several workers hold and return slots of a pool.
+    /// Several workers hold and return slots of a pool.
     pub(crate) several: bool,
 }
 
@@ -37,7 +37,7 @@ impl Held {
         Some((self.bits.words(offset, 1)?.first()?, 1 << (number % 64)))
     }
 
-    /// Notes that the switch holds a slot. Returns false if it already held the slot.
+    /// Notes that the switch holds a slot; false if it did already.
     #[inline]
     pub(crate) fn take(&self, pool: u32, slot: u32) -> bool {
         let Some((word, bit)) = self.word(pool, slot) else { return false };
@@ -49,7 +49,7 @@ impl Held {
         old & bit == 0
     }
 
-    /// Notes that a slot has been returned.
+    /// Notes that a slot has been given back.
     #[inline]
     pub(crate) fn give(&self, pool: u32, slot: u32) {
         let Some((word, bit)) = self.word(pool, slot) else { return };
@@ -66,7 +66,7 @@ impl Held {
         self.word(pool, slot).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
     }
 
-    /// Every slot of `pool` that is held, including long ones.
+    /// Every slot of `pool` that is held, with long ones.
     pub(crate) fn of(&self, pool: u32, layout: &Layout) -> Vec<u32> {
         let long = (0..layout.long_slots).map(|slot| LONG_SLOT | slot);
         let all = (0..layout.geometry.slots).chain(long);

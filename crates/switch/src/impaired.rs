@@ -1,4 +1,4 @@
-//! Links with a rate, a delay or losses: packets wait for the transmitter, and arrive later.
+//! Links with a rate, a delay, losses: waiting and arriving packets.
 //!
 //! A packet in transit uses only its sender's slot.
 
@@ -7,31 +7,27 @@ use europa_pool::Word;
 use europa_pool::layout::rx_offset;
 use europa_substrate::tap::{Direction, line};
 
-use crate::long::Long;
-use crate::managed::WHOLE_NS;
 use crate::onward::{Onward, Ways};
 use crate::orders::{LinkStats, Target};
 use crate::pools::Pools;
 use crate::queue::Queued;
 use crate::tables::{Interface, Pool, Shared, Tables, count};
 use crate::tap::{Lost, lost};
-use crate::train::MAX_HEADERS;
 
-/// The number of packets that arrive over one link before the next link has its turn.
+/// Packets that arrive over one link before the next one has its turn.
 const TURN: usize = 256;
 
 /// Whether one more packet may be in transit. All links of a pool together have three quarters of
-/// its slots. Each link may use up to twice the free rest (dynamic thresholds, Choudhury and Hahne
-/// 1998), so that a congested link leaves room for the others: a single link can use half of the
-/// pool.
+/// its slots; each may take up to twice the free rest (dynamic thresholds, Choudhury and Hahne
+/// 1998), so that a congested link leaves room for the others: alone it can use half of the pool.
 fn has_room(pool: &Pool, waiting: usize) -> bool {
     let budget = pool.view.layout().geometry.slots / 4 * 3;
     let free = budget.saturating_sub(pool.on_the_way.get()) as usize;
     waiting < free * 2
 }
 
-/// The interface whose capture shows a lost packet: the sender's interface; for a packet from a
-/// host, the interface that it would have reached.
+/// The interface whose capture shows a lost packet: its sender's; for a packet from a host, the
+/// interface that it would have reached.
 pub(crate) fn witness(interface: &Interface) -> (u32, Direction) {
     match interface.to {
         Target::Link(to) if interface.relay => (to, Direction::In),
@@ -49,9 +45,7 @@ pub(crate) fn submit(
     witness: (u32, Direction),
 ) {
     let submitted = if has_room(pool, impairment.len()) {
-        // The line's rate does not count headers that are added later.
-        let bytes = Queued { before: 0, ..packet }.wire_bytes();
-        impairment.submit_frames(now_ns, (packet.frames, bytes), packet)
+        impairment.submit(now_ns, packet.word.length().into(), packet)
     } else {
         impairment.refuse();
         Err(Cause::Share)
@@ -59,7 +53,7 @@ pub(crate) fn submit(
     match submitted {
         Ok(()) => pool.on_the_way.set(pool.on_the_way.get() + 1),
         Err(cause) => {
-            count!(shared, packet.interface, tx_drop_line, packet.frames.into());
+            count!(shared, packet.interface, tx_drop_line, 1);
             let taps = shared.taps_of(witness.0);
             if taps != 0 {
                 tell(shared, pool, packet, cause, witness, taps);
@@ -80,7 +74,7 @@ fn tell(
     taps: u32,
 ) {
     let (offset, length) = (u32::from(packet.word.offset()), u32::from(packet.word.length()));
-    if (offset + length) as usize > pool.view.slot_bytes(packet.word.slot()) {
+    if offset + length > pool.view.layout().geometry.slot_bytes {
         return;
     }
     let cause = match cause {
@@ -92,8 +86,7 @@ fn tell(
     lost(shared, &Lost { interface, taps, direction, memory, offset, length, cause });
 }
 
-/// Passes the arrived packets on. Returns their number, and the number of those that went over
-/// links.
+/// Passes on the arrived packets; returns how many, and how many of them over links.
 pub(crate) fn release(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64, u64) {
     let Tables { pools, interfaces, ports, outgoing, tunnels, .. } = tables;
     let mut ways = Ways { ports, outgoing, tunnels };
@@ -121,81 +114,25 @@ fn release_from(
 ) -> (u64, u64) {
     let (mut arrived, mut linked) = (0, 0);
     let Some(pool) = pools.get(&interface.pool) else { return (0, 0) };
-    // A time that the clock cannot reach becomes the largest time, which queues know.
+    // A time beyond the clock is the largest one for queues.
     let clock_ns = if now_ns == u64::MAX { 0 } else { now_ns };
     let mut onward = Onward::of(interface, pools, ways, shared, clock_ns);
-    let longest = usize::from(*interface.lengths.end());
     let Some(impairment) = interface.impairment.as_deref_mut() else { return (0, 0) };
     for _ in 0..most {
-        // Room for two packets, as the packet may be duplicated.
+        // Two, as the packet may be duplicated.
         if onward.room(interface.id) < 2 {
             break;
         }
         let Some(due) = impairment.pop(now_ns) else { break };
         let second = alter(shared, pool, &due);
         for packet in std::iter::once(due.packet).chain(second) {
-            linked += match packet.word.is_long() {
-                true => arrive_long(&mut onward, shared, pool, packet, longest),
-                false => onward.pass(shared, &pool.view, packet),
-            };
+            linked += onward.pass(shared, &pool.view, packet);
         }
         pool.on_the_way.set(pool.on_the_way.get().saturating_sub(1));
         arrived += 1;
     }
     onward.finish(shared);
     (arrived, linked)
-}
-
-/// Whether a super-packet may pass the line as a whole: see [`Impairment::takes_whole`]. A quarter of
-/// its pool's long slots stays free.
-pub(crate) fn takes_whole(
-    line: &Impairment<Queued>,
-    shared: &Shared,
-    pool: &Pool,
-    packet: &Queued,
-    now_ns: u64,
-) -> bool {
-    let bytes = Queued { before: 0, ..*packet }.wire_bytes();
-    line.takes_whole(now_ns, packet.frames, bytes, WHOLE_NS)
-        && has_room(pool, line.len())
-        && shared.has_spare_long(&pool.view, packet.pool)
-}
-
-/// Passes on a super-packet that has arrived, as it is or in segments. Returns how many of its frames
-/// went over a link.
-#[cold]
-fn arrive_long(
-    onward: &mut Onward<'_>,
-    shared: &Shared,
-    pool: &Pool,
-    packet: Queued,
-    longest: usize,
-) -> u64 {
-    let mut head = [0; MAX_HEADERS];
-    let frames = u64::from(packet.frames);
-    let long = Long::read(&pool.view, packet.word, &mut head);
-    // Its router can have changed it since it was submitted.
-    let Some(long) = long.filter(|long| long.frames() == frames && long.longest() <= longest)
-    else {
-        count!(shared, packet.interface, tx_drop_length, frames);
-        shared.give_back(&pool.view, packet.pool, packet.word);
-        return 0;
-    };
-    if let Some(linked) = onward.pass_long(shared, &pool.view, packet, (&long, &head)) {
-        return linked;
-    }
-    let (mut linked, mut refused) = (0, 0);
-    let lost = long.cut(shared, &pool.view, packet, &head, |segment| {
-        if onward.room(packet.interface) == 0 {
-            refused += 1;
-            shared.give_back(&pool.view, segment.pool, segment.word);
-        } else {
-            linked += onward.pass(shared, &pool.view, segment);
-        }
-    });
-    count!(shared, packet.interface, tx_drop_queue, lost + refused);
-    shared.give_back(&pool.view, packet.pool, packet.word);
-    linked
 }
 
 /// Inverts the wrong bit, and makes the second packet of a duplicated one; `None` if the pool has
@@ -234,8 +171,8 @@ fn alter(shared: &Shared, pool: &Pool, due: &Due<Queued>) -> Option<Queued> {
 }
 
 impl Tables {
-    /// Sets the effects of the link of interface `id`. If the link has lost its effects, its
-    /// packets arrive at once.
+    /// Sets the effects of the link of interface `id`. Packets on a link that has lost its effects
+    /// arrive at once.
     pub(crate) fn impair(&mut self, shared: &Shared, id: u32, settings: Option<Settings>) {
         let Some(interface) = self.interfaces.iter_mut().find(|i| i.id == id) else { return };
         let Some(pool) = self.pools.get(&interface.pool) else { return };
@@ -258,7 +195,7 @@ impl Tables {
         }
     }
 
-    /// Removes an impairment. Packets in transit have no destination, and are dropped.
+    /// Removes an impairment; packets in transit have no destination, and are dropped.
     fn stop(&mut self, id: u32, shared: &Shared) {
         let Some(interface) = self.interfaces.iter_mut().find(|i| i.id == id) else { return };
         let Some(mut impairment) = interface.impairment.take() else { return };
@@ -267,13 +204,13 @@ impl Tables {
         if let Some(pool) = self.pools.get(&interface.pool) {
             for packet in impairment.drain() {
                 pool.on_the_way.set(pool.on_the_way.get().saturating_sub(1));
-                count!(shared, packet.interface, tx_drop_link, packet.frames.into());
+                count!(shared, packet.interface, tx_drop_link, 1);
                 shared.give_back(&pool.view, packet.pool, packet.word);
             }
         }
     }
 
-    /// Removes the interfaces of a removed pool, with their packets in transit.
+    /// Removes the interfaces of a removed pool, with packets in transit from there.
     pub(crate) fn remove_interfaces_of(&mut self, shared: &Shared, pool: u32) {
         let gone: Vec<u32> =
             self.interfaces.iter().filter(|i| i.pool == pool).map(|i| i.id).collect();
@@ -285,7 +222,7 @@ impl Tables {
             }
             if let Some(impairment) = &mut interface.impairment {
                 *impaired -= 1;
-                let lost = impairment.drain().map(|packet| u64::from(packet.frames)).sum();
+                let lost = impairment.drain().count() as u64;
                 count!(shared, interface.id, tx_drop_pool, lost);
                 past.insert(interface.id, impairment.statistics());
             }

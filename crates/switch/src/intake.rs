@@ -1,6 +1,5 @@
-//! Moves packets from the routers' transmit rings to the port queues. Here a descriptor gets the
-//! pool and interface of its ring as a stamp; its slot number is masked, and only the flags that a
-//! router may set are kept.
+//! From the routers' transmit rings to the port queues. Here a descriptor gets its stamp: pool and
+//! interface of its ring; the slot is masked, and only the flags that a router may set are kept.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
@@ -8,7 +7,7 @@ use std::sync::atomic::Ordering;
 use europa_impair::Impairment;
 use europa_pool::Word;
 
-use crate::filters::{Filters, Judge, Whole};
+use crate::filters::{Filters, Judge};
 use crate::impaired;
 use crate::long::Long;
 use crate::onward::{Onward, Ways};
@@ -18,12 +17,15 @@ use crate::queue::Queued;
 use crate::tables::{Interface, Pool, Shared, Tables, count};
 use crate::train::MAX_HEADERS;
 
-/// The number of packets taken from one ring before the next ring has its turn.
+/// Packets taken from one ring before the next one has its turn.
 pub(crate) const TURN: u32 = 64;
 
-/// The number of packets ahead of the current one for which memory is prefetched.
+/// Number of packets ahead for which memory is prefetched.
 const SOON: u32 = 4;
 const LATER: u32 = 12;
+
+/// Free room that should exist before a super-packet is cut: the frames of most super-packets.
+const CUT_ROOM: u32 = 48;
 
 /// Takes up to a turn from every transmit ring that may have packets. Returns the number of
 /// packets, and of those that went over links.
@@ -55,7 +57,7 @@ pub(crate) fn intake(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64,
     (taken, linked)
 }
 
-/// Takes up to a turn of packets that another worker has passed from the interface at `place`.
+/// Takes up to a turn of packets that another worker has handed over from the interface at `place`.
 #[inline]
 fn take_over(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> u64 {
     let Tables { pools, interfaces, ports, .. } = tables;
@@ -73,7 +75,7 @@ fn take_over(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) ->
             incoming.take(room as usize, |packet| port.queue.push(shared, pools, now_ns, packet))
         }
         None => incoming.take(usize::MAX, |packet| {
-            count!(shared, packet.interface, tx_drop_link, packet.frames.into());
+            count!(shared, packet.interface, tx_drop_link, 1);
             pools.give_back(shared, &packet);
         }),
     };
@@ -93,7 +95,7 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
     let mut onward = Onward::of(interface, pools, ways.again(), shared, now_ns);
     let witness = impaired::witness(interface);
     let mut impairment = interface.impairment.as_deref_mut();
-    // A packet on a link needs room only when it arrives.
+    // A packet on a link asks for room when it arrives.
     let room = if impairment.is_some() { TURN } else { onward.room(interface.id).min(TURN) };
     if room == 0 {
         return (0, 0);
@@ -102,11 +104,11 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
     let (by, odd) = (interface.filtered_by, interface.odd);
     let mut judge = by.and_then(|by| Some(filters.as_mut()?.judge(by, odd)));
     let Interface { id, lengths, before, head, .. } = interface;
-    // Keys matter only to slices with rules.
+    // Keys count only for slices with rules.
     let allowed = Word::RETURN | if judge.is_some() { Word::KEY } else { 0 };
     let (mut turn, mut offered) = (0, 0);
     loop {
-        if word.is_long() && onward.lacks_room(*id) {
+        if word.is_long() && onward.makes_room(*id, CUT_ROOM) && !onward.takes_long() {
             break;
         }
         let slot = pool.view.mask(word.slot());
@@ -117,12 +119,9 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
             pool: interface.pool,
             before: *before,
             queue: word.queue(),
-            frames: 1,
-            headers: 0,
         };
-        // For each packet, in this order: its slot is noted as held, the packet is passed on, its
-        // place in the ring is cleared. Wherever a switch ends, the next one then sees how far it
-        // got. See `Worker::reclaim`.
+        // Held, passed, cleared, in this order, for each packet: at any end of a switch, the next
+        // one sees its progress. See `Worker::reclaim`.
         let fresh = shared.held.take(packet.pool, slot);
         let ahead = |by| ring.peek(head.wrapping_add(by)).map(|word| word.queue());
         onward.fetch_ahead(*id, ahead(SOON), ahead(LATER));
@@ -135,13 +134,14 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
         let onward = &mut onward;
         let mut passing =
             Passing { shared, pool, lengths, onward, judge, impairment, witness, now_ns };
-        // A slot that the switch already holds was submitted twice: the first time counts.
+        // A slot that is here already was submitted twice: the first counts.
         if !fresh {
-            // The place has no packet.
+            // No packet is there.
         } else if packet.word.is_long() {
-            let (frames, over_links, ends_turn) = passing.pass_long(packet);
+            let (frames, over_links, was_cut) = passing.pass_long(packet);
             (offered, linked) = (offered + frames, linked + over_links);
-            if ends_turn {
+            if was_cut {
+                // There is less room than before.
                 break;
             }
         } else {
@@ -190,29 +190,19 @@ impl Passing<'_, '_, '_, '_> {
             && !judge.passes(shared, pool, &mut packet)
         {
             // The rules have it.
+        } else if let Some(impairment) = self.impairment {
+            impaired::submit(impairment, shared, pool, packet, self.now_ns, self.witness);
         } else {
-            return self.pass_judged(packet);
+            return self.onward.pass(shared, &pool.view, packet);
         }
         0
     }
 
-    /// Passes on a frame that the rules let pass.
-    #[inline(always)]
-    fn pass_judged(&mut self, packet: Queued) -> u64 {
-        let Self { shared, pool, .. } = *self;
-        if let Some(impairment) = self.impairment {
-            impaired::submit(impairment, shared, pool, packet, self.now_ns, self.witness);
-            return 0;
-        }
-        self.onward.pass(shared, &pool.view, packet)
-    }
-
-    /// Passes a super-packet on: as it is to a device that cuts it, a line that only delays it, or a
-    /// router that takes it, else in segments. How many frames it is, how many went over a link, and
-    /// whether there may be room for fewer packets than before.
+    /// Passes a super-packet on: as it is to a device that cuts it or to a router that takes it, else
+    /// in segments. How many frames it is, how many went over a link, and whether it was cut.
     #[cold]
     #[inline(never)]
-    fn pass_long(&mut self, mut packet: Queued) -> (u64, u64, bool) {
+    fn pass_long(&mut self, packet: Queued) -> (u64, u64, bool) {
         let Self { shared, pool, .. } = *self;
         let mut head = [0; MAX_HEADERS];
         let Some(long) = Long::read(&pool.view, packet.word, &mut head) else {
@@ -220,43 +210,20 @@ impl Passing<'_, '_, '_, '_> {
             shared.give_back(&pool.view, packet.pool, packet.word);
             return (1, 0, false);
         };
-        long.stamp(&mut packet);
-        let as_it_is = long.longest() <= usize::from(*self.lengths.end())
+        let as_it_is = self.judge.is_none()
+            && self.impairment.is_none()
+            && long.longest() <= usize::from(*self.lengths.end())
             && shared.taps_of(packet.interface) == 0;
-        let judged = match self.judge {
-            Some(judge) if as_it_is => judge.passes_whole(shared, pool, &mut packet),
-            None if as_it_is => Whole::Passes,
-            _ => Whole::Cut,
-        };
-        if judged == Whole::Handled {
-            return (long.frames(), 0, false);
-        }
-        if judged == Whole::Passes {
-            if self.judge.is_some() {
-                // A rule can have marked it.
-                long.read_again(&pool.view, packet.word, &mut head);
-            }
-            let done = match self.impairment {
-                Some(line) if impaired::takes_whole(line, shared, pool, &packet, self.now_ns) => {
-                    impaired::submit(line, shared, pool, packet, self.now_ns, self.witness);
-                    Some(0)
-                }
-                Some(_) => None,
-                None => self.onward.pass_long(shared, &pool.view, packet, (&long, &head)),
-            };
-            if let Some(linked) = done {
-                return (long.frames(), linked, self.onward.counts_frames());
-            }
+        let whole = (&long, &head[..]);
+        if as_it_is && let Some(linked) = self.onward.pass_long(shared, &pool.view, packet, whole) {
+            return (long.frames(), linked, false);
         }
         let (mut linked, mut refused) = (0, 0);
         let lost = long.cut(shared, &pool.view, packet, &head, |segment| {
-            // A packet on a link needs room only when it arrives.
+            // A packet on a link asks for room when it arrives.
             if self.impairment.is_none() && self.onward.room(packet.interface) == 0 {
                 refused += 1;
                 shared.give_back(&pool.view, segment.pool, segment.word);
-            } else if judged == Whole::Passes {
-                // The rules have judged it as a whole.
-                linked += self.pass_judged(segment);
             } else {
                 linked += self.pass(segment);
             }
@@ -267,8 +234,8 @@ impl Passing<'_, '_, '_, '_> {
     }
 }
 
-/// Passes on the packets that rules have diverted to other interfaces. Returns the number of
-/// packets that went over links.
+/// Passes on the packets that rules have diverted to other interfaces. Returns how many went over
+/// links.
 fn divert(
     filters: &mut Filters,
     interfaces: &mut [Interface],
@@ -297,7 +264,7 @@ fn divert(
         if let Some(impairment) = to.impairment.as_deref_mut() {
             impaired::submit(impairment, shared, pool, diverted.packet, now_ns, witness);
         } else if onward.room(to.id) == 0 {
-            // The packet cannot wait in the ring, as later packets have other destinations.
+            // It cannot wait in the ring, as later packets have other destinations.
             count!(shared, to.id, tx_drop_queue, 1);
             drop();
         } else {

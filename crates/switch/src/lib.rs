@@ -41,16 +41,16 @@
 //! | `held`       | which slots the switch holds, in memory that outlives it       |
 //!
 //! A switch process holds no capability. It reaches packets through descriptors from the node, and
-//! trusts no value that a router wrote: it masks slot numbers, and stamps a descriptor with the
-//! pool and interface of its ring.
+//! trusts no value that a router wrote: it masks slots, and stamps a descriptor with the pool and
+//! interface of its ring.
 //!
 //! # Workers
 //!
 //! Each router and each port belongs to one worker. All workers know all pools and interfaces. An
-//! interface whose port belongs to another worker has a ring between the two workers (`handover`),
-//! so its packets wait in its own transmit ring while the port is full. The first worker receives
-//! the node's orders and passes them on (`crew`). Counters and held bits need locked instructions
-//! only with several workers.
+//! interface whose port belongs to another worker has a ring between the two (`handover`), so its
+//! packets wait in its own transmit ring while the port is full. The first worker takes the node's
+//! orders and passes them on (`crew`). Counters and held bits need locked instructions only with
+//! several workers.
 //!
 //! # Measured decisions
 //!
@@ -104,6 +104,6 @@ pub use managed::{QUEUE_BYTES, QUEUE_SETTINGS};
 pub use process::{SwitchError, run};
 pub use queue::SHARE_PACKETS;
 
-/// Bytes of the status page: each worker has one cache line, whose first word is the sleep flag,
-/// and whose second is a [`Pace`](europa_pool::Pace) as a number.
+/// Bytes of the status page: one cache line a worker, its first word the sleep flag, its second
+/// a [`Pace`](europa_pool::Pace) as a number.
 pub const STATUS_BYTES: usize = 4096;

@@ -1,5 +1,5 @@
-//! Links: a frame goes from one router's pool directly into another's by one copy, without a device
-//! or a system call.
+//! Links: a frame goes from one router's pool directly into another's, by one copy, without a
+//! device and without a system call.
 
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
@@ -18,11 +18,11 @@ use crate::queue::Queued;
 use crate::tables::{Pool, Shared, count};
 use crate::tap::{Crossing, arriving, crossing};
 
-/// The maximum number of packets that wait for a router at the other end of a link.
+/// So many packets may wait for a router at the other end of a link.
 const BACKLOG: u32 = 2048;
 
-/// The other end of a link, which is looked up once for each batch: its router may get another
-/// pool, with other cursors, at any time.
+/// The other end of a link, looked up once a batch: its router may get another pool, with other
+/// cursors, at any time.
 pub(crate) struct End<'a> {
     interface: u32,
     local: u32,
@@ -47,8 +47,8 @@ impl<'a> End<'a> {
         rx.peek(tail).is_none() && rx.peek(tail.wrapping_sub(BACKLOG)).is_none()
     }
 
-    /// Takes a free slot for a frame, if the receiver has room for one. Otherwise counts the
-    /// reason, and returns the number of that counter.
+    /// Takes a free slot for a frame, if the receiver has room for one; else counts why not, and
+    /// returns the number of that counter.
     #[inline]
     fn claim(&self, shared: &Shared) -> Result<u32, u8> {
         let target = &self.pool.view;
@@ -63,8 +63,8 @@ impl<'a> End<'a> {
         Ok(free.slot() & (target.layout().geometry.slots - 1))
     }
 
-    /// Takes a free long slot, if the router accepts super-packets, no capture sees them, and a
-    /// slot is free.
+    /// Takes a free long slot, if the router takes super-packets, no capture looks at them, and
+    /// there is one.
     fn claim_long(&self, shared: &Shared) -> Option<u32> {
         let view = &self.pool.view;
         let takes = view.takes_long().load(Ordering::Relaxed) != 0;
@@ -73,8 +73,8 @@ impl<'a> End<'a> {
             .flatten()
     }
 
-    /// Puts the slot of a copied frame into the ring, and counts the frame. If the ring has no
-    /// room, frees the slot and returns false.
+    /// Puts a frame that was copied into a slot into the ring, and counts it; false, and the slot
+    /// free again, if there is no room.
     #[inline]
     fn publish(&self, shared: &Shared, slot: u32, length: u32, flags: u64) -> bool {
         let (target, to) = (&self.pool.view, self.interface);
@@ -93,8 +93,8 @@ impl<'a> End<'a> {
     }
 }
 
-/// Copies a frame from another machine into a free slot of this end's pool, if that has room for
-/// it.
+/// Copies a frame from another machine into a free slot of the pool of this end, if that has room
+/// for it.
 pub(crate) fn arrive(shared: &Shared, frame: &[u8], end: &End<'_>) -> Delivery {
     let (to, target, length) = (end.interface, &end.pool.view, frame.len() as u32);
     let taps = shared.taps_of(to);
@@ -124,9 +124,9 @@ pub(crate) fn arrive(shared: &Shared, frame: &[u8], end: &End<'_>) -> Delivery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     Done,
-    /// The other end has no room for the packet, which is counted there.
+    /// The other end has no room for it, which is counted there.
     Refused,
-    /// The packet is not a valid frame, which is counted.
+    /// It is not a frame, which is counted.
     Malformed,
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn deliver(shared: &Shared, from: &PoolView, packet: Queued, end: &En
         let (from_at, to_at) = (at(from, packet.word.slot()), at(target, slot));
         from.mapping().copy_to(from_at, target.mapping(), to_at, RESULT_BYTES);
     }
-    // The capture comes before the router gets the packet, as the router may change it.
+    // Before the router has it, which may change it.
     tap(0, target.mapping(), copy);
     if !end.publish(shared, slot, length, if has_result { Word::RESULT } else { 0 }) {
         return Delivery::Refused;
@@ -179,8 +179,8 @@ pub(crate) fn deliver(shared: &Shared, from: &PoolView, packet: Queued, end: &En
     Delivery::Done
 }
 
-/// Copies a super-packet uncut into a long slot of the pool of the other end. `None` if it must be
-/// cut. `head` contains its first bytes, which were checked: the copy begins with them.
+/// Copies a super-packet as it is into a long slot of the pool of the other end. `None` if it must be
+/// cut. `head` are its first bytes, which were checked: the copy begins with them.
 pub(crate) fn deliver_long(
     shared: &Shared,
     from: &PoolView,
@@ -212,7 +212,6 @@ pub(crate) fn deliver_long(
         count!(shared, to, rx_drop_ring, long.frames());
         return Some(Delivery::Refused);
     }
-    shared.whole_packets.fetch_add(1, Ordering::Relaxed);
     count!(shared, packet.interface, tx_packets, long.frames());
     count!(shared, packet.interface, tx_bytes, long.wire_bytes());
     count!(shared, to, rx_packets, long.frames());

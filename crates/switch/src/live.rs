@@ -1,4 +1,4 @@
-//! Sending live frames: entries of the transmit list, and kicks.
+//! The live way: entries of the transmit list, and kicks.
 
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
@@ -62,7 +62,7 @@ impl Live {
         ENTRIES - self.pending()
     }
 
-    /// Adds an entry, with `before` bytes before its frame; the list must have room.
+    /// Adds an entry, with `before` bytes before its frame; there must be room.
     #[inline]
     pub(crate) fn add(&mut self, packet: Queued, before: u32) {
         let place = self.worker * ENTRIES + self.tail % ENTRIES;
@@ -78,7 +78,7 @@ impl Live {
         self.longest = self.longest.max(before + u32::from(packet.word.length()));
     }
 
-    /// Sends the added frames. Returns the number of frames that the kick took.
+    /// Sends the added frames; returns the number of frames taken.
     pub(crate) fn kick(&mut self, shared: &Shared) -> Result<u32, KickError> {
         self.workers
             .atomic_u32(self.worker, offset_of!(layout::Worker, tail))
@@ -93,9 +93,9 @@ impl Live {
         result.map(|()| taken)
     }
 
-    /// Notes that the slots of published entries are no longer held: they are in the list, even for
-    /// the next switch. Call this before the kick, which returns the slots: from then on the worker
-    /// of their router may take them again.
+    /// Notes that slots of published entries are no longer held: the list has them, even for the
+    /// next switch. Call it before the kick, which returns them: from then on the worker of their
+    /// router may take them again.
     fn settle(&mut self, shared: &Shared) {
         let mut at = self.cursor(offset_of!(layout::Worker, settled));
         while at != self.tail {
@@ -120,8 +120,8 @@ impl Live {
         })
     }
 
-    /// Removes all entries that no kick has taken, and counts them as lost. Returns the pool and
-    /// the word of each.
+    /// Removes all entries that no kick has taken, and counts them as lost. Returns pool and word
+    /// of each.
     pub(crate) fn abandon(&mut self, shared: &Shared) -> Vec<(u32, europa_pool::Word)> {
         let lost = |(interface, pool, word)| {
             count!(shared, interface, tx_drop_pool, 1);

@@ -1,15 +1,13 @@
-//! Sending super-packets: TCP packets that are not yet cut into segments.
+//! Sending of super-packets: unsegmented packets of TCP.
 //!
-//! A super-packet and the size of its segments are in a long slot, where its router may write at
-//! any time. The switch copies the headers to private memory and checks the copy. From the copy it
-//! writes the header for the kernel: kind, size of a segment, place of the checksum. It reads only
-//! the payload from the slot. A router that writes false values harms only its own packets.
+//! A super-packet is in a long slot, where its router may write at any time, and so is the size of
+//! its segments. The switch copies the headers to private memory, checks them there, and writes
+//! from the copy the header for the kernel: kind, size of a segment, place of the checksum. Only
+//! payload is read from the slot. A router that lies harms only its own packets.
 //!
-//! A device with segmentation accepts the super-packet uncut, and so does a router at the other end
-//! of a link that accepts super-packets (`link`). For every other output the switch cuts it here,
-//! into slots of the same pool, so that all later stages get ordinary frames.
-
-use std::sync::atomic::Ordering;
+//! A device that segments accepts it uncut, and so does a router at the other end of a link that
+//! takes super-packets (`link`). For every other output the switch cuts it here, into slots of the same
+//! pool, so that all later stages get frames as on a wire.
 
 use europa_packet::checksum::{self, Sum};
 use europa_packet::{Header, Ipv4Header, Ipv6Header, TcpHeader, tcp};
@@ -20,13 +18,13 @@ use crate::queue::Queued;
 use crate::tables::Shared;
 use crate::train::{MAX_HEADERS, MIN_PAYLOAD, NETWORK, OFFLOAD_BYTES, offload, protocols, pseudo};
 
-/// `VIRTIO_NET_HDR_GSO_ECN`: only the first segment has the flag CWR.
+/// `VIRTIO_NET_HDR_GSO_ECN`: only the first segment has CWR.
 const ECN: u8 = 0x80;
 
-/// The number of payload bytes that are copied and summed up at a time: an even number.
+/// Bytes of payload that are copied and summed up at a time: an even number.
 const PIECE: usize = 1024;
 
-/// A super-packet, described by its checked headers.
+/// A super-packet by its checked headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Long {
     ipv4: bool,
@@ -34,15 +32,15 @@ pub(crate) struct Long {
     transport: usize,
     /// Bytes of all headers.
     pub(crate) headers: usize,
-    /// Bytes after the headers.
+    /// Bytes behind them.
     payload: usize,
     /// Bytes of payload of each segment except the last one.
     segment: usize,
 }
 
 impl Long {
-    /// Reads the super-packet of `length` bytes that begins with `head`, with an announced segment
-    /// size of `segment` bytes. `None` if it is invalid. `head` is its first [`MAX_HEADERS`] bytes.
+    /// The super-packet of `length` bytes that begins with `head`, with an announced segment size
+    /// of `segment` bytes. `None` if it is not valid. `head` is its first [`MAX_HEADERS`] bytes.
     pub(crate) fn parse(head: &[u8], length: usize, segment: usize) -> Option<Self> {
         let (ipv4, transport) = protocols(head, length)?;
         let tcp = TcpHeader::at(head, transport)?;
@@ -56,7 +54,7 @@ impl Long {
     }
 
     /// Reads the super-packet of a word; `head` gets the private copy of its first bytes. `None` if
-    /// it is invalid.
+    /// it is not valid.
     pub(crate) fn read(view: &PoolView, word: Word, head: &mut [u8; MAX_HEADERS]) -> Option<Self> {
         let (offset, length) = (usize::from(word.offset()), usize::from(word.length()));
         let is_inside = offset + length <= view.slot_bytes(word.slot());
@@ -71,24 +69,9 @@ impl Long {
         Self::parse(head, length, u16::from_ne_bytes(segment).into()).filter(|_| copied)
     }
 
-    /// Renews the private copy of its headers after the switch has changed them in the slot. If its
-    /// router has changed them too, the former copy stays.
-    pub(crate) fn read_again(&self, view: &PoolView, word: Word, head: &mut [u8; MAX_HEADERS]) {
-        let mut new = [0; MAX_HEADERS];
-        if Self::read(view, word, &mut new).is_some_and(|long| long == *self) {
-            *head = new;
-        }
-    }
-
     /// Number of its frames.
     pub(crate) fn frames(&self) -> u64 {
         self.payload.div_ceil(self.segment) as u64
-    }
-
-    /// Notes in a descriptor how many frames it is, and their headers.
-    pub(crate) fn stamp(&self, packet: &mut Queued) {
-        // At most 65,535 bytes in segments of 48.
-        (packet.frames, packet.headers) = (self.frames() as u16, self.headers as u8);
     }
 
     /// Bytes of the longest one.
@@ -96,42 +79,42 @@ impl Long {
         self.headers + self.segment
     }
 
-    /// Bytes of all frames.
+    /// Bytes of all.
     pub(crate) fn wire_bytes(&self) -> u64 {
         self.frames() * self.headers as u64 + self.payload as u64
     }
 
-    /// The metadata for the receiver: the payload bytes of a segment, and the payload bytes beyond
-    /// one segment. See `europa_pool::layout::Metadata`.
+    /// The receiver's metadata: bytes of payload of a segment, and of those beyond one segment.
+    /// See `europa_pool::layout::Metadata`.
     pub(crate) fn metadata(&self) -> [u8; 4] {
         let [a, b] = (self.segment as u16).to_ne_bytes();
         let [c, d] = ((self.payload - self.segment) as u16).to_ne_bytes();
         [a, b, c, d]
     }
 
-    /// The place of the payload in the pool, for the socket: offset and bytes.
+    /// Where its payload lies in the pool, for the socket: offset and bytes.
     pub(crate) fn payload(&self, view: &PoolView, word: Word) -> (usize, usize) {
         let start = view.slot_offset(word.slot(), word.offset().into());
         (start + self.headers, self.payload)
     }
 
     /// Makes `head` the headers of one packet for a device that cuts it. Returns the header before it
-    /// on the socket. `before` bytes of a VLAN tag will be inserted.
-    pub(crate) fn finish(&self, head: &mut [u8], before: usize) -> Option<[u8; OFFLOAD_BYTES]> {
+    /// on the socket.
+    pub(crate) fn finish(&self, head: &mut [u8]) -> Option<[u8; OFFLOAD_BYTES]> {
         let Self { ipv4, transport, headers, payload, segment } = *self;
         let sum = pseudo(ipv4, head, headers - transport + payload)?;
         let tcp = TcpHeader::at_mut(head, transport)?;
         tcp.checksum.set(sum.fold());
         let has_cwr = tcp.flags & tcp::flag::CWR != 0;
-        let mut offload = offload(ipv4, headers + before, segment, transport + before);
+        let mut offload = offload(ipv4, headers, segment, transport);
         if let Some(kind) = offload.get_mut(1).filter(|_| has_cwr) {
             *kind |= ECN;
         }
         Some(offload)
     }
 
-    /// Makes a copy of `head` the headers of segment `number`, which has `bytes` of payload; the
-    /// TCP checksum is missing. Returns the sum of pseudo-header and TCP header.
+    /// Makes a copy of `head` the headers of segment `number`, which has `bytes` of payload, without
+    /// the checksum of TCP. Returns the sum of pseudo-header and TCP header.
     fn segment_headers(&self, head: &mut [u8], number: usize, bytes: usize) -> Option<Sum> {
         let Self { ipv4, transport, headers, segment, .. } = *self;
         let is_last = number as u64 + 1 == self.frames();
@@ -160,9 +143,8 @@ impl Long {
         Some(sum + checksum::sum(head.get(transport..headers)?))
     }
 
-    /// Cuts the super-packet into frames, each in a separate slot of the same pool, which the
-    /// switch holds. Returns the number of frames for which no slot was free. The long slot is
-    /// unchanged.
+    /// Cuts it into frames, each in a separate slot of the same pool, which the switch holds.
+    /// Returns the number of frames without a slot. The long slot is unchanged.
     pub(crate) fn cut(
         &self,
         shared: &Shared,
@@ -171,7 +153,6 @@ impl Long {
         head: &[u8; MAX_HEADERS],
         mut each: impl FnMut(Queued),
     ) -> u64 {
-        shared.cut_packets.fetch_add(1, Ordering::Relaxed);
         let mut lost = 0;
         for number in 0..self.frames() as usize {
             let from = number * self.segment;
@@ -187,7 +168,7 @@ impl Long {
             let word = Word::frame(slot, offset as u16, length, 0);
             let source = self.payload(view, packet.word).0 + from;
             if self.write(view, head, number, (source, bytes), view.slot_offset(slot, offset)) {
-                each(Queued { word, frames: 1, headers: 0, ..packet });
+                each(Queued { word, ..packet });
             } else {
                 shared.give_back(view, packet.pool, word);
                 lost += 1;
@@ -196,8 +177,8 @@ impl Long {
         lost
     }
 
-    /// Writes segment `number` to byte `to` of the pool. Its payload is at `source`, given as
-    /// offset and bytes.
+    /// Writes segment `number` to byte `to` of the pool. Its payload is at `source`, offset and
+    /// bytes.
     fn write(
         &self,
         view: &PoolView,
@@ -225,7 +206,7 @@ impl Long {
     }
 }
 
-// A received super-packet begins there; so its end fits into its slot.
+// A received super-packet begins there; its end fits into its slot then.
 const _: () = assert!(RX_OFFSET_BYTES < 1024);
 
 #[cfg(test)]

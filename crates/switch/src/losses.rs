@@ -1,6 +1,6 @@
-//! The numbers of sent frames that devices have lost. A separate thread reads them, because reading
-//! waits for the kernel's lock on devices, which the kernel holds for milliseconds while a device
-//! is made or removed.
+//! The devices' losses of sent frames. A separate thread reads them, because reading waits for the
+//! kernel's lock on devices, which the kernel holds for milliseconds while a device is made or
+//! removed.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,7 +36,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Starts the thread. It sleeps until a request.
+    /// Starts it. It sleeps until it is asked.
     pub(crate) fn start() -> io::Result<Self> {
         let all: Arc<Mutex<Vec<Weak<Counted>>>> = Arc::default();
         let of_thread = all.clone();
@@ -56,7 +56,7 @@ impl Reader {
         Ok(Self { thread, all })
     }
 
-    /// Adds a port's counters: from now on the thread reads them at each request.
+    /// Reads a port's counters, from now on when it is asked.
     pub(crate) fn of(&self, counters: DropCounters) -> Losses {
         let counted = Arc::new(Counted {
             counters: Mutex::new(counters),
@@ -78,7 +78,7 @@ pub(crate) struct Losses {
 }
 
 impl Losses {
-    /// Requests a new count. Returns the number of lost live frames at the last request.
+    /// Lost live frames at the last request.
     pub(crate) fn ask(&self) -> u64 {
         let known = self.counted.live_frames.load(Ordering::Relaxed);
         self.counted.wanted.store(true, Ordering::Release);

@@ -1,5 +1,5 @@
-//! The queue manager of a port: the tree of `europa-queue`, and the owner of each queue. The node
-//! sends the desired tree as a whole, and this module compares it with the present one.
+//! The queue manager behind a port: the tree of `europa-queue`, and the owner of each queue. The
+//! node sends the desired tree as a whole, and this module compares it with the present one.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,14 +22,10 @@ pub const QUEUE_SETTINGS: Settings =
 /// Bytes of a tree's statistics, see `europa_queue::Statistics`.
 pub const QUEUE_BYTES: usize = (QUEUE_SETTINGS.nodes as usize + 1) * WORDS * 8;
 
-/// The time for which departing packets are gathered if they wait for rates: one by one they would
-/// need a system call each (measured: 1.5 frames a call). A device that can lose frames gets half
-/// of its time to send the last batch, when the switch catches up.
+/// Time for which departing packets gather if they wait for rates: one by one they would need a
+/// system call each (measured: 1.5 frames a call). A device that can lose frames gets half of its
+/// time to send the last batch, when the switch catches up.
 const PACE_NS: u64 = 100_000;
-
-/// Longest time that a packet may take at a rate. A super-packet that would take longer is cut, as
-/// packets of other flows would wait behind it.
-pub(crate) const WHOLE_NS: u64 = 1_000_000;
 
 /// Memory for a tree's statistics.
 struct Words(Mapping);
@@ -46,8 +42,7 @@ impl AsRef<[std::sync::atomic::AtomicU64]> for Words {
 struct Own {
     slice: Id,
     queue: Id,
-    /// The number of packets of an interface at which it has to wait; `u32::MAX` if its packets are
-    /// dropped instead.
+    /// Number of packets of an interface at which it has to wait. `u32::MAX` if they are dropped.
     holds: u32,
 }
 
@@ -75,18 +70,18 @@ pub(crate) struct Managed {
     /// By interface.
     own: Vec<Option<Own>>,
     due: Vec<Due<Queued>>,
-    /// No packet leaves before this time; see [`PACE_NS`].
+    /// No packet leaves before this time. See [`PACE_NS`].
     not_before_ns: u64,
 }
 
 /// A queue has dropped a packet.
 fn dropped(shared: &Shared, pools: &Pools, packet: Queued) {
-    count!(shared, packet.interface, tx_drop_queue, packet.frames.into());
+    count!(shared, packet.interface, tx_drop_queue, 1);
     pools.give_back(shared, &packet);
 }
 
 impl Managed {
-    /// A tree without queues, with its counters in `memory`.
+    /// A tree without queues that counts in `memory`.
     pub(crate) fn new(memory: Mapping) -> Result<Self, String> {
         let mut tree =
             Tree::with_words(QUEUE_SETTINGS, Words(memory)).map_err(|error| error.to_string())?;
@@ -108,7 +103,7 @@ impl Managed {
         self.own.get(interface as usize).copied().flatten()
     }
 
-    /// The number of packets that an interface may add. `None` while it has no queue: it waits.
+    /// Number of packets that an interface may add. `None` as long as it has no queue: it waits.
     #[inline]
     pub(crate) fn room(&self, interface: u32) -> u32 {
         match self.own(interface) {
@@ -116,22 +111,6 @@ impl Managed {
             Some(Own { holds: u32::MAX, .. }) => u32::MAX,
             Some(own) => own.holds.saturating_sub(self.tree.waiting(own.queue)),
         }
-    }
-
-    /// Number of packets of an interface at which it has to wait; 0 if it never does.
-    pub(crate) fn holds(&self, interface: u32) -> u32 {
-        self.own(interface).map_or(0, |own| if own.holds == u32::MAX { 0 } else { own.holds })
-    }
-
-    /// Whether a super-packet may wait as a whole: it fits into its queue, all rates above it send it
-    /// within [`WHOLE_NS`], so that other flows do not wait, and its pool has long slots left.
-    pub(crate) fn takes_whole(&self, shared: &Shared, pools: &Pools, packet: &Queued) -> bool {
-        let (Some(own), Some(pool)) = (self.own(packet.interface), pools.get(&packet.pool)) else {
-            return false;
-        };
-        let queue = self.queue(own, packet.queue);
-        shared.has_spare_long(&pool.view, packet.pool)
-            && self.tree.takes_whole(queue, packet.frames, packet.wire_bytes(), WHOLE_NS)
     }
 
     /// The queue of a number; a number that the slice does not have here means 0.
@@ -146,7 +125,7 @@ impl Managed {
     /// See [`PortQueue::fetch_ahead`](crate::queue::PortQueue::fetch_ahead).
     #[inline]
     pub(crate) fn fetch_ahead(&self, interface: u32, soon: Option<u16>, later: Option<u16>) {
-        // If there are few queues, they are in the cache anyway.
+        // Few queues are in the cache anyway.
         if !self.tree.is_large() {
             return;
         }
@@ -159,8 +138,8 @@ impl Managed {
         }
     }
 
-    /// Puts a packet into the queue that it names, or into its interface's own queue. This packet
-    /// or others may be dropped.
+    /// Puts a packet into its named queue, or its interface's own. This or other packets may be
+    /// dropped.
     #[inline]
     pub(crate) fn push(&mut self, shared: &Shared, pools: &Pools, now_ns: u64, packet: Queued) {
         let Some(own) = self.own(packet.interface) else {
@@ -170,13 +149,13 @@ impl Managed {
         let queue = self.queue(own, packet.queue);
         let capable = self.tree.marks(queue)
             && pools.get(&packet.pool).is_some_and(|pool| ecn::is_capable(&pool.view, packet.word));
-        let wire = (packet.frames, packet.wire_bytes());
+        let length = u32::from(packet.word.length()) + u32::from(packet.before);
         let drop = |packet, _: Cause| dropped(shared, pools, packet);
-        self.tree.enqueue_frames(now_ns, queue, packet, wire, capable, drop);
+        self.tree.enqueue(now_ns, queue, packet, length, capable, drop);
     }
 
-    /// Takes packets that may leave: `bytes` of them, and no more than a kick takes. `patient`
-    /// marks a device that loses nothing at any speed.
+    /// Takes out departing packets: `bytes` of them, and no more than a kick takes. `patient` is a
+    /// device that loses nothing at any speed.
     pub(crate) fn take(
         &mut self,
         shared: &Shared,
@@ -204,7 +183,7 @@ impl Managed {
         }
     }
 
-    /// The time at which a packet may leave; `None` if no packet waits.
+    /// Time when a packet may leave; `None` if no packet waits.
     pub(crate) fn next_due_ns(&self, now_ns: u64) -> Option<u64> {
         self.tree.next_due(now_ns).map(|due| due.max(self.not_before_ns))
     }
@@ -219,20 +198,19 @@ impl Managed {
         self.tree.retain(|packet| packet.pool != pool, gone);
     }
 
-    /// Takes all packets, ignoring rates.
+    /// Takes everything out, ignoring rates.
     pub(crate) fn drain(&mut self, out: impl FnMut(Queued)) {
         self.tree.retain(|_| false, out);
     }
 
-    /// Changes the tree into the desired one. `left` gets the packets of removed queues. Returns
-    /// the places of statistics: of each slice, then of each of its routers, then of each of its
-    /// queues.
+    /// Changes into the desired tree. `left` gets the packets of removed queues. Returns the places
+    /// of statistics: of each slice, then of each of its routers, then of each of its queues.
     pub(crate) fn become_as(
         &mut self,
         wanted: &PortQueues,
         mut left: impl FnMut(Queued),
     ) -> Result<Vec<u32>, String> {
-        // Check before changing, as an incomplete change would be worse than none.
+        // Half a change would be worse than none.
         let routers = wanted.slices.iter().flat_map(|slice| &slice.routers);
         let nodes = routers.map(|router| 1 + router.queues.len()).sum::<usize>();
         let capacity = QUEUE_SETTINGS.nodes;
@@ -241,7 +219,7 @@ impl Managed {
         }
         let result = self.try_become(wanted, &mut left);
         if result.is_err() {
-            // Nodes whose name is unknown could never be removed.
+            // Nodes without a name would be lost permanently.
             self.begin_anew(&mut left).map_err(|error| error.to_string())?;
         }
         let result = result.map_err(|error| error.to_string());
@@ -294,8 +272,8 @@ impl Managed {
         Ok(())
     }
 
-    /// Removes old nodes before new ones are added: a number may move from one router to another,
-    /// and room from one slice to another.
+    /// Removes old nodes before it adds new ones: a number may move from one router to another, and
+    /// room from one slice to another.
     fn shrink(
         &mut self,
         wanted: &PortQueues,
@@ -401,8 +379,8 @@ mod tests {
 
     use super::*;
 
-    /// One slice with routers that have 30,000 queues each, the last router fewer: `nodes` in
-    /// total, with the scheduler.
+    /// One slice with routers that have 30,000 queues, the last one fewer: `nodes` in all, with the
+    /// scheduler.
     fn wanted(nodes: u32) -> PortQueues {
         let settings = QueueSettings {
             share: Share::weight(1),

@@ -15,9 +15,6 @@ use crate::tables::{Interface, Port, Shared, count};
 use crate::tunnels::{Leaving, Tunnels};
 use crate::worker::LONGEST_LIVE;
 
-/// Bytes of the only header that is inserted into a super-packet: a VLAN tag.
-const TAG_BYTES: u8 = 4;
-
 /// The outputs of a worker.
 pub(crate) struct Ways<'a> {
     pub(crate) ports: &'a mut Ports,
@@ -27,15 +24,15 @@ pub(crate) struct Ways<'a> {
 }
 
 impl Ways<'_> {
-    /// The same, borrowed for a shorter time.
+    /// The same for a shorter time.
     pub(crate) fn again(&mut self) -> Ways<'_> {
         Ways { ports: self.ports, outgoing: self.outgoing, tunnels: self.tunnels }
     }
 }
 
-/// The destination of one interface's frames, looked up once for each batch.
+/// The output of one interface's frames, looked up once a batch.
 pub(crate) enum Onward<'a> {
-    /// A port, with the data that its queues need: pools and the time.
+    /// With the data that its queues need: pools, and the time.
     Port(&'a mut Port, &'a Pools, u64),
     /// The worker that serves the port.
     Worker(&'a mut Outgoing),
@@ -43,7 +40,7 @@ pub(crate) enum Onward<'a> {
     Link(End<'a>),
     /// Another machine.
     Tunnel(Leaving<'a>),
-    /// The other end is missing, because its router restarts.
+    /// The other end is missing, as its router restarts.
     Nowhere,
 }
 
@@ -68,7 +65,7 @@ impl<'a> Onward<'a> {
         }
     }
 
-    /// The number of frames of `interface` that the destination accepts now.
+    /// Number of frames of `interface` that it accepts now.
     #[inline]
     pub(crate) fn room(&self, interface: u32) -> u32 {
         match self {
@@ -79,25 +76,20 @@ impl<'a> Onward<'a> {
     }
 
     /// Whether super-packets leave by a device that cuts them.
-    fn is_cut_by_device(&self) -> bool {
+    pub(crate) fn takes_long(&self) -> bool {
         let Self::Port(port, ..) = self else { return false };
-        port.batching.segments(Instant::now())
+        port.queue.is_plain() && port.batching.segments(Instant::now())
     }
 
-    /// Whether its room is a number of frames; else, of packets.
-    pub(crate) fn counts_frames(&self) -> bool {
-        matches!(self, Self::Port(port, ..) if !port.queue.is_plain())
+    /// Whether `interface` may wait until there is room for this number of frames.
+    pub(crate) fn makes_room(&self, interface: u32, frames: u32) -> bool {
+        match self {
+            Self::Port(port, ..) => port.queue.is_plain() && self.room(interface) < frames,
+            _ => false,
+        }
     }
 
-    /// Whether a super-packet of `interface` must wait until there is more room.
-    pub(crate) fn lacks_room(&self, interface: u32) -> bool {
-        let Self::Port(port, ..) = self else { return false };
-        let cuts = !self.is_cut_by_device();
-        self.room(interface) < port.queue.least_room(interface, cuts)
-    }
-
-    /// Passes one frame on, or drops it; the caller has checked the room. Returns 1 if
-    /// the frame went over a link.
+    /// Passes one frame on, for which there is room, or drops it. Returns 1 if it went over a link.
     #[inline]
     pub(crate) fn pass(&mut self, shared: &Shared, from: &PoolView, packet: Queued) -> u64 {
         let delivery = match self {
@@ -119,15 +111,14 @@ impl<'a> Onward<'a> {
             Self::Nowhere => Delivery::Refused,
         };
         if delivery == Delivery::Refused {
-            count!(shared, packet.interface, tx_drop_link, packet.frames.into());
+            count!(shared, packet.interface, tx_drop_link, 1);
         }
         shared.give_back(from, packet.pool, packet.word);
         u64::from(delivery == Delivery::Done)
     }
 
-    /// Passes a super-packet on uncut: to a device that cuts it, or over a link to a router that
-    /// accepts it. Returns how many frames went over a link; `None` if the super-packet must be
-    /// cut.
+    /// Passes a super-packet on as it is: to a device that cuts it, or over a link to a router that
+    /// takes it. How many frames went over a link; `None` if it must be cut.
     pub(crate) fn pass_long(
         &mut self,
         shared: &Shared,
@@ -144,15 +135,11 @@ impl<'a> Onward<'a> {
             shared.give_back(from, packet.pool, packet.word);
             return Some(if delivery == Delivery::Done { frames } else { 0 });
         }
-        let Self::Port(port, pools, _) = self else { return None };
-        let leaves = packet.before <= TAG_BYTES
-            && packet.word.length() > LONGEST_LIVE
-            && port.batching.segments(Instant::now())
-            && port.queue.takes_whole(shared, pools, &packet);
+        let leaves = packet.before == 0 && packet.word.length() > LONGEST_LIVE && self.takes_long();
         leaves.then(|| self.pass(shared, from, packet))
     }
 
-    /// Prefetches the memory that is needed to pass on a later frame of `interface`.
+    /// Prefetches the memory for passing on a later frame of `interface`'s.
     #[inline]
     pub(crate) fn fetch_ahead(&self, interface: u32, soon: Option<u16>, later: Option<u16>) {
         if let Self::Port(port, ..) = self {

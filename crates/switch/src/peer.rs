@@ -1,4 +1,4 @@
-//! A worker as other workers see it: its doorbell, and its orders.
+//! A worker as seen by the others: its doorbell, and its orders.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -7,14 +7,14 @@ use nix::unistd::write;
 
 /// A worker's shared state. Only the worker itself writes it, except `ordered`.
 pub(crate) struct Peer {
-    /// The end that rings the worker's doorbell.
+    /// Rings its doorbell.
     rope: OwnedFd,
     asleep: AtomicBool,
-    /// Whether the worker sleeps with waiting packets for which another worker has no room.
+    /// Whether it sleeps with waiting packets for which another worker has no room.
     blocked: AtomicBool,
-    /// Whether an order waits for the worker.
+    /// There is an order for it.
     ordered: AtomicBool,
-    /// The numbers of the worker's active routers (high half) and busy routers (low half).
+    /// Numbers of its active routers (high half) and busy ones (low half).
     routers: AtomicU64,
 }
 
@@ -34,17 +34,16 @@ impl Peer {
         let _ = write(&self.rope, &[1]);
     }
 
-    /// Wakes the worker if it sleeps, after new work for it.
+    /// Wakes it if it sleeps, after new work for it.
     pub(crate) fn wake(&self) {
-        // This read comes after the word was published, as the worker's sleep comes before its
-        // check.
+        // Ordered after the published word, as its sleep is.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) {
             self.ring();
         }
     }
 
-    /// Wakes the worker if it sleeps for lack of room, after room was made.
+    /// Wakes it if it sleeps for lack of room, after room was made.
     pub(crate) fn has_room(&self) {
         fence(Ordering::SeqCst);
         if self.blocked.load(Ordering::Relaxed) {
@@ -52,31 +51,31 @@ impl Peer {
         }
     }
 
-    /// Announces an order to the worker.
+    /// Announces an order to it.
     pub(crate) fn order(&self) {
         self.ordered.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// Whether there may have been an order since the last call.
+    /// Whether there may be an order since the last call.
     #[inline]
     pub(crate) fn is_ordered(&self) -> bool {
         self.ordered.load(Ordering::Relaxed) && self.ordered.swap(false, Ordering::Acquire)
     }
 
-    /// Sets whether the worker sleeps. It must check all wake-up sources afterwards.
+    /// Sets whether it sleeps. Checks of all wake-up sources must follow.
     pub(crate) fn set_asleep(&self, asleep: bool, blocked: bool) {
         self.blocked.store(blocked, Ordering::Relaxed);
         self.asleep.store(asleep, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 
-    /// Sets the numbers of the worker's active and busy routers.
+    /// Sets the numbers of its active and busy routers.
     pub(crate) fn count(&self, active: u32, busy: u32) {
         self.routers.store(u64::from(active) << 32 | u64::from(busy), Ordering::Relaxed);
     }
 
-    /// The numbers of the worker's active and busy routers.
+    /// The numbers of its active and busy routers.
     pub(crate) fn routers(&self) -> (u32, u32) {
         let both = self.routers.load(Ordering::Relaxed);
         ((both >> 32) as u32, both as u32)

@@ -3,8 +3,8 @@
 use crate::queue::Queued;
 use crate::tables::{Pool, Shared};
 
-/// Every pool that this worker serves. Each round looks up the pools of all interfaces: a list
-/// indexed by number is faster than a hash table.
+/// Every pool that this worker serves. Each round looks up the pools of all interfaces: a list by
+/// number is faster than a hash table.
 #[derive(Default)]
 pub(crate) struct Pools(Vec<Option<Box<Pool>>>);
 
@@ -18,7 +18,7 @@ impl Pools {
         self.0.get_mut(id as usize)?.as_deref_mut()
     }
 
-    /// Adds a pool; numbers are those of the substrate's table, and small.
+    /// Adds one; numbers are those of the substrate's table, and small.
     pub(crate) fn insert(&mut self, id: u32, pool: Pool) {
         let place = id as usize;
         if self.0.len() <= place {

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use crate::tables::Port;
 
-/// Every port that this worker serves. The port of a packet is found by number, as there may be
+/// Every port that this worker serves. A router's packet finds its port by number, as there may be
 /// hundreds.
 #[derive(Default)]
 pub(crate) struct Ports {
@@ -32,7 +32,7 @@ impl Ports {
         self.all.get_mut(place)
     }
 
-    /// Adds a pool; numbers are those of the substrate's table, and small.
+    /// Adds one; numbers are those of the substrate's table, and small.
     pub(crate) fn add(&mut self, port: Port) {
         self.all.push(port);
         self.arrange();

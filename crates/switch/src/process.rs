@@ -1,4 +1,4 @@
-//! The switch process: the parts that it gets at the start, and its threads, one for each worker.
+//! The switch process: its parts at the start, and its threads, one for each worker.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use europa_channel::{Channel, ChannelError, Served};
 use europa_pool::Mapping;
 use europa_substrate::layout::{MAX_INTERFACES, MAX_POOLS, MAX_WORKERS, TRANSMIT_LIST};
 use europa_substrate::tap::MemoryTaps;
-use europa_substrate::{Kicker, Table};
+use europa_substrate::{Fence, Kicker, Table};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
@@ -37,7 +37,7 @@ pub enum SwitchError {
         WORKER_DESCRIPTORS.len()
     )]
     Start,
-    /// No thread could be started for a worker, or for the devices' losses.
+    /// A thread for a worker, or for the devices' losses.
     #[error("starting a thread: {0}")]
     Thread(std::io::Error),
     /// The kernel.
@@ -50,12 +50,12 @@ pub enum SwitchError {
     },
 }
 
-/// Runs a switch that receives its orders from `control`, and after the end of that node from the
-/// next node. It runs until it is killed.
+/// Runs a switch that receives its orders from `control`, and after that node's end from the next
+/// one. It runs until it is killed.
 ///
 /// # Errors
-/// The reason for the end of the switch. If the node closes the socket before it has sent the
-/// switch's identity, the switch ends silently.
+/// The reason for its end. If the node closes before it has sent the switch's identity, the switch
+/// ends silently.
 pub fn run(control: OwnedFd) -> Result<(), SwitchError> {
     let mut orders: Channel<Answer, Order> = Channel::new(control);
     let (first, mut descriptors) = match orders.receive() {
@@ -69,14 +69,26 @@ pub fn run(control: OwnedFd) -> Result<(), SwitchError> {
     first.serve(Orders::Node(orders, crew))
 }
 
-/// Starts all workers except the first, which is the caller.
+/// Starts all workers but the first, which the caller is.
 fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew), SwitchError> {
     let Order::Start { workers, cpus, counter_rows, cores } = order else {
         return Err(SwitchError::Start);
     };
     let of_workers = descriptors.split_off((START_DESCRIPTORS.len() - 1).min(descriptors.len()));
     let Ok(
-        [interfaces, encap, pool_state, counters, list, rows, tap_state, status, held, tap_memory],
+        [
+            interfaces,
+            encap,
+            pool_state,
+            counters,
+            list,
+            rows,
+            tap_state,
+            fence,
+            status,
+            held,
+            tap_memory,
+        ],
     ) = <[OwnedFd; START_DESCRIPTORS.len() - 1]>::try_from(descriptors)
     else {
         return Err(SwitchError::Start);
@@ -87,7 +99,7 @@ fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew),
         return Err(SwitchError::Start);
     }
     let several = workers > 1;
-    // The cores of the other workers are not available to routers.
+    // The cores of the workers after the first are not for routers.
     let cores = cores.saturating_sub(workers - 1).max(1);
     let mapping = |error| SwitchError::System { what: "mapping a table", error };
     let shared = Arc::new(Shared::new(
@@ -98,6 +110,7 @@ fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew),
         counter_rows,
         Held::new(Mapping::new(held, HELD_BYTES).map_err(mapping)?, several),
         MemoryTaps::new(tap_state, tap_memory).map_err(mapping)?,
+        Fence::new(fence).map_err(mapping)?,
     ));
     let status = Arc::new(Mapping::new(status, STATUS_BYTES).map_err(mapping)?);
     let (mut posts, mut peers) = (Vec::<(Live, Sleeper)>::new(), Vec::new());
@@ -123,7 +136,7 @@ fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew),
             .map_err(|error| SwitchError::System { what: "preparing for routers", error })?;
         let worker = Worker::new(number, common.clone(), live, sleeper, guests);
         let (peers, status) = (common.peers.clone(), status.clone());
-        Ok::<_, SwitchError>(Turning { worker, number, peers, cores, status, has_cores: true })
+        Ok::<_, SwitchError>(Turning { worker, number, peers, cores, status })
     };
     let mut posts = (0..).zip(posts);
     let (number, post) = posts.next().ok_or(SwitchError::Start)?;
@@ -133,7 +146,7 @@ fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew),
         let desk = crew.hire(peer.clone());
         let (turning, cpu) = (turning.clone(), *cpu);
         let run = move || {
-            // The process ends when one of its workers ends, and is then started again as a whole.
+            // The process ends with each of its workers, and is started again as a whole.
             let _ends = Ends;
             move_to(cpu);
             let ended = turning(number, post).and_then(|mut it| it.serve(Orders::Desk(desk)));
@@ -154,7 +167,7 @@ impl Drop for Ends {
     }
 }
 
-/// Moves this thread to one core. If the kernel refuses, the thread stays on its core.
+/// Moves this thread to one core. If the kernel refuses, it stays on its core.
 fn move_to(cpu: u32) {
     let mut only = CpuSet::new();
     if only.set(cpu as usize).is_ok() {

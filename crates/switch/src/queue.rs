@@ -1,8 +1,8 @@
-//! A port's queue: first in, first out, with a share for each interface. A port with a rate,
-//! reservations or queues has the queue manager before it.
+//! A port's queue. First in, first out, with a share for each interface. A port with a rate,
+//! reservations or queues has the queue manager before that.
 //!
-//! A port without rate, reservations and queues has no tree: no packet would wait in the tree, as
-//! all packets are sent at once, and each packet would have to pass five levels.
+//! A port without rate, reservations and queues has no tree: no packet would wait in it, as all
+//! packets are sent at once, and each packet would cost five levels.
 
 use std::collections::VecDeque;
 
@@ -15,53 +15,37 @@ use crate::pools::Pools;
 use crate::tables::Shared;
 use crate::train::{MAX_HEADERS, Segment};
 
-/// The maximum number of packets of one interface that wait for a port: as many as a kick carries.
-/// An interface that sends faster than the port waits in its own transmit ring, so it cannot
-/// displace other senders' packets.
+/// Packets of one interface that may wait for a port: as many as a kick carries. An interface that
+/// sends faster than the port waits in its own transmit ring, so it cannot displace other senders'
+/// packets.
 pub const SHARE_PACKETS: u16 = 1024;
-
-/// Free room that should exist before a super-packet is taken: the frames of most super-packets.
-const CUT_ROOM: u32 = 48;
 
 /// Frames of at least this size may belong to a stream.
 const STREAM_BYTES: u16 = 512;
-/// The number of waiting packets that are compared with their successors.
+/// Number of waiting packets that are compared with their successors...
 const STREAM_LOOKS: usize = 8;
-/// At least this number of them must be followed by the next packet of their stream: otherwise
-/// merging is not worth the effort.
+/// ...and the number of these that their stream's next packet must follow, so that merging is worth
+/// it.
 const STREAM_PAIRS: usize = 6;
 
-/// A descriptor that the switch holds, stamped with its pool and interface.
+/// A descriptor that the switch holds, stamped with its origin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queued {
-    /// The slot number is masked, and only the flags that a router may set are kept.
+    /// Slot masked, flags reduced to those that a router may set.
     pub(crate) word: Word,
     pub(crate) interface: u32,
     pub(crate) pool: u32,
-    /// Bytes of headers that are added when the packet is sent.
+    /// Bytes of headers that are added when it is sent.
     pub(crate) before: u8,
-    /// The number of a queue of the slice; 0 means the interface's own queue.
+    /// A queue of the slice's by its number; 0 is the interface's own.
     pub(crate) queue: u16,
-    /// Its frames on the wire: several for a super-packet.
-    pub(crate) frames: u16,
-    /// Bytes of headers of each frame of a super-packet, else 0.
-    pub(crate) headers: u8,
-}
-
-impl Queued {
-    /// Bytes of all its frames as they leave, with the headers that are added.
-    #[inline]
-    pub(crate) fn wire_bytes(&self) -> u32 {
-        let more = u32::from(self.frames.saturating_sub(1)) * u32::from(self.headers);
-        u32::from(self.word.length()) + more + u32::from(self.frames) * u32::from(self.before)
-    }
 }
 
 /// Packets waiting for a port.
 pub(crate) struct PortQueue {
     /// Packets that may leave.
     ready: VecDeque<Queued>,
-    /// The numbers of waiting packets of each interface.
+    /// Numbers of packets of each interface.
     shares: Box<[u16]>,
     pub(crate) peak: usize,
     managed: Option<Box<Managed>>,
@@ -73,7 +57,7 @@ impl PortQueue {
         Self { ready: VecDeque::new(), shares, peak: 0, managed: None }
     }
 
-    /// Makes room for the shares of `interfaces`, so that adding packets never allocates memory.
+    /// Makes room for the shares of `interfaces`, so that adding never allocates.
     pub(crate) fn reserve(&mut self, interfaces: usize) {
         let wanted = interfaces.max(1) * usize::from(SHARE_PACKETS);
         self.ready.reserve(wanted.saturating_sub(self.ready.len()));
@@ -89,28 +73,10 @@ impl PortQueue {
         SHARE_PACKETS.saturating_sub(used).into()
     }
 
-    /// Whether packets wait here only until the port is ready, without a rate or queues.
+    /// Whether packets only wait here until the port is ready, without a rate or queues.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.managed.is_none()
-    }
-
-    /// Whether a super-packet may wait here as a whole: always without queues and rates, where
-    /// packets only wait until the port is ready; else see [`Managed::takes_whole`].
-    pub(crate) fn takes_whole(&self, shared: &Shared, pools: &Pools, packet: &Queued) -> bool {
-        let managed = self.managed.as_ref();
-        managed.is_none_or(|managed| managed.takes_whole(shared, pools, packet))
-    }
-
-    /// Number of frames for which there must be room before a super-packet of `interface` is taken
-    /// from its ring. `cuts`: the device does not segment.
-    pub(crate) fn least_room(&self, interface: u32, cuts: bool) -> u32 {
-        match &self.managed {
-            None if cuts => CUT_ROOM,
-            None => 1,
-            Some(managed) if managed.holds(interface) >= 2 * CUT_ROOM => CUT_ROOM,
-            Some(_) => 1,
-        }
     }
 
     /// Adds a packet; its interface has room.
@@ -122,8 +88,8 @@ impl PortQueue {
         }
     }
 
-    /// Prefetches the memory that [`Self::push`] will touch for packets that name these queues: all
-    /// of it for the next packet, only the first part for a later one.
+    /// Prefetches the memory that [`Self::push`] will touch for packets that name these queues:
+    /// everything for the next one, only the first part for a later one.
     #[inline]
     pub(crate) fn fetch_ahead(&self, interface: u32, soon: Option<u16>, later: Option<u16>) {
         if let Some(managed) = &self.managed {
@@ -140,7 +106,7 @@ impl PortQueue {
         self.peak = self.peak.max(self.ready.len());
     }
 
-    /// Makes the packets ready that may leave now: see [`Managed::take`].
+    /// Makes the packets ready that may leave by now: see [`Managed::take`].
     #[inline]
     pub(crate) fn refill(
         &mut self,
@@ -160,8 +126,7 @@ impl PortQueue {
     pub(crate) fn pop(&mut self) -> Option<Queued> {
         let packet = self.ready.pop_front()?;
         if self.ready.is_empty() {
-            // Begin at the start again; otherwise the ring would use its whole memory, which has
-            // room for all interfaces.
+            // Begins at the start again: otherwise it would use memory for all interfaces.
             self.ready.clear();
         }
         if let Some(share) = self.shares.get_mut(packet.interface as usize) {
@@ -176,7 +141,7 @@ impl PortQueue {
     }
 
     /// Whether most waiting packets are segments of streams that can be merged. Routers may write
-    /// to these packets, but this only decides how their own packets are sent.
+    /// there, but it only decides how their packets are sent.
     pub(crate) fn is_stream(&self, pools: &Pools) -> bool {
         let places = self.ready.len().saturating_sub(1);
         if places < STREAM_LOOKS || self.ready[0].word.length() < STREAM_BYTES {
@@ -210,7 +175,7 @@ impl PortQueue {
         self.ready.len()
     }
 
-    /// The time at which a packet may leave; `None` if no packet waits.
+    /// Time when a packet may leave; `None` if no packet waits.
     pub(crate) fn next_due_ns(&self, now_ns: u64) -> Option<u64> {
         if !self.ready.is_empty() {
             return Some(now_ns);
@@ -252,7 +217,7 @@ impl PortQueue {
     }
 
     /// Sets these queues, or first in, first out. Packets of a removed queue wait in their
-    /// interface's own queue. Returns the places of statistics.
+    /// interface's own. Returns the places of statistics.
     pub(crate) fn manage(
         &mut self,
         shared: &Shared,
@@ -290,8 +255,7 @@ mod tests {
     use super::*;
 
     fn packet(interface: u32) -> Queued {
-        let word = Word::free(0);
-        Queued { word, interface, pool: interface, before: 0, queue: 0, frames: 1, headers: 0 }
+        Queued { word: Word::free(0), interface, pool: interface, before: 0, queue: 0 }
     }
 
     #[test]

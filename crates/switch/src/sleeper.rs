@@ -14,20 +14,11 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::time::TimeSpec;
 use nix::unistd::read;
 
-/// The causes that have ended a sleep.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Woken {
-    /// There is an order: from the node for this switch, or for a router inside it.
-    pub(crate) ordered: bool,
-    /// A router has packets, or was woken for some.
-    pub(crate) with_router: bool,
-}
-
 pub(crate) struct Sleeper {
     doorbell: OwnedFd,
-    /// Ready if a router has been woken since the last read.
+    /// Ready when a router was woken since it was last asked.
     wakes: Epoll,
-    /// Ready while a packet waits in a socket.
+    /// Ready as long as a packet waits in a socket.
     sockets: Epoll,
 }
 
@@ -37,20 +28,20 @@ impl Sleeper {
         Ok(Self { doorbell, wakes: epoll()?, sockets: epoll()? })
     }
 
-    /// Wakes up with the router that waits on `waker`: only at the moment when the router is woken,
-    /// not while the waker is set, as only its owner clears it.
+    /// Wakes up with the router that waits on `waker`. Only when it is woken, not as long as the
+    /// waker is set: its owner clears it.
     pub(crate) fn watch(&self, waker: impl AsFd) -> Result<()> {
         self.wakes.add(waker, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, 0))
     }
 
-    /// Stops watching a waker. Closing the descriptor would not suffice, because other processes
-    /// have it as well.
+    /// Stops watching a waker. Closing the descriptor would not suffice: other processes have it as
+    /// well.
     pub(crate) fn leave(&self, waker: impl AsFd) {
-        // The waker was watched.
+        // It was watched.
         let _ = self.wakes.delete(waker);
     }
 
-    /// Wakes up while a packet waits in a socket.
+    /// Wakes up as long as a packet waits in a socket.
     pub(crate) fn listen(&self, socket: impl AsFd) -> Result<()> {
         match self.sockets.add(socket, EpollEvent::new(EpollFlags::EPOLLIN, 0)) {
             Err(nix::Error::EEXIST) => Ok(()),
@@ -60,18 +51,19 @@ impl Sleeper {
 
     /// Stops watching a socket.
     pub(crate) fn ignore(&self, socket: impl AsFd) {
-        // The socket may not be watched.
+        // It may not be watched.
         let _ = self.sockets.delete(socket);
     }
 
-    /// Forgets routers that were woken while the switch was awake.
+    /// Clears the routers that were woken while the switch was awake.
     pub(crate) fn forget_wakes(&self) {
         let mut events = [EpollEvent::empty(); 16];
-        // If an event remains, the switch is woken once too often.
+        // A leftover wakes the switch once too often.
         let _ = self.wakes.wait(&mut events, EpollTimeout::ZERO);
     }
 
-    /// Sleeps until an event, or until `time` has passed.
+    /// Sleeps until an event, or until `time` has passed. Returns whether there is an order: from
+    /// the node for this switch, or for a router inside it.
     ///
     /// # Errors
     /// The error of ppoll(2).
@@ -79,7 +71,7 @@ impl Sleeper {
         &self,
         [node, guests]: [BorrowedFd<'_>; 2],
         time: Option<Duration>,
-    ) -> Result<Woken> {
+    ) -> Result<bool> {
         let mut wait = [
             PollFd::new(node, PollFlags::POLLIN),
             PollFd::new(guests, PollFlags::POLLIN),
@@ -92,11 +84,9 @@ impl Sleeper {
             Err(error) => return Err(error),
         }
         if wait[2].any() == Some(true) {
-            // The doorbell is a non-blocking pipe. If bytes remain after this read, the doorbell
-            // rings again.
+            // The doorbell is a non-blocking pipe. Events that it does not take at once ring again.
             let _ = read(&self.doorbell, &mut [0; 4096]);
         }
-        let [node, guests, doorbell, wakes, _] = wait.each_ref().map(|fd| fd.any() == Some(true));
-        Ok(Woken { ordered: node || guests, with_router: doorbell || wakes })
+        Ok(wait[0].any() == Some(true) || wait[1].any() == Some(true))
     }
 }

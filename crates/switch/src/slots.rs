@@ -1,8 +1,8 @@
 //! Free slots of pools: taken, returned, and set aside.
 //!
-//! Free slots circulate in a ring, the oldest first, so all slots of a pool would be used in turn.
-//! Each slot is half a page: with a few thousand of them, most accesses would miss the TLB and the
-//! caches. So only a few slots stay in use, and the others are set aside for a burst.
+//! Free slots circulate in a ring, the oldest first, so that all slots of a pool would be used in
+//! turns. Each is half a page: with a few thousand of them, most accesses would miss the TLB and
+//! the caches. So only a few stay in use, and the others are set aside for a burst.
 
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
@@ -13,17 +13,17 @@ use europa_substrate::layout::PoolState;
 
 use crate::tables::Shared;
 
-/// The number of free slots of a pool that stay in use: twice the number that a router or the
-/// switch takes at a time.
+/// Number of free slots of a pool that stay in use: twice the number that a router or the switch
+/// takes at a time.
 const STAY: u32 = 256;
-/// The maximum number of slots that are set aside at a time.
+/// Most slots that are set aside at a time.
 const AT_ONCE: u32 = 256;
 
 impl Shared {
     /// Takes and holds a free slot of a pool for a copy of a packet.
     pub(crate) fn hold_free(&self, view: &PoolView, pool: u32) -> Option<u32> {
         let slot = self.take_free(view, pool)?.slot() & (view.layout().geometry.slots - 1);
-        // A slot that is already held was returned twice: its holder keeps it.
+        // A slot that is already held was returned twice: it stays with its holder.
         self.held.take(pool, slot).then_some(slot)
     }
 
@@ -38,7 +38,7 @@ impl Shared {
         sources.into_iter().find_map(|(entries, head)| ring::take_shared(entries, state(head)))
     }
 
-    /// Takes a free long slot of a pool; `None` also if the pool has no long slots.
+    /// Takes a free long slot of a pool; `None` also where the pool has none.
     pub(crate) fn take_free_long(&self, view: &PoolView, pool: u32) -> Option<u32> {
         let long_slots = view.layout().long_slots;
         if long_slots == 0 {
@@ -55,26 +55,13 @@ impl Shared {
         Some(LONG_SLOT | (word.slot() & (long_slots - 1)))
     }
 
-    /// Whether a quarter of a pool's long slots is free. Packets that wait for a rate or on a line do
-    /// not take the others: the receive program drops packets without a long slot.
-    pub(crate) fn has_spare_long(&self, view: &PoolView, pool: u32) -> bool {
-        let quarter = view.layout().long_slots / 4;
-        let cursor = |offset| self.pool_state.atomic_u32(pool, offset).load(Ordering::Relaxed);
-        let tail = cursor(offset_of!(PoolState, long_recycle_tail));
-        let free = tail.wrapping_sub(cursor(offset_of!(PoolState, long_recycle_head)));
-        let fill_head = cursor(offset_of!(PoolState, long_fill_head));
-        let last = fill_head.wrapping_add(quarter.saturating_sub(1));
-        quarter > 0 && (free >= quarter || view.long_fill().peek(last).is_some())
-    }
-
     /// Makes a long slot free again that was not held.
     pub(crate) fn free_long(&self, view: &PoolView, pool: u32, slot: u32) {
         let tail = self.pool_state.atomic_u32(pool, offset_of!(PoolState, long_recycle_tail));
         ring::put_unbounded(view.long_recycle(), tail, Word::free(slot));
     }
 
-    /// Returns a held slot to the ring that its word names, and notes that it is not held any
-    /// longer.
+    /// Gives a held slot to the ring that its word names, and forgets it.
     #[inline]
     pub(crate) fn give_back(&self, view: &PoolView, pool: u32, word: Word) {
         let slot = view.mask(word.slot());
@@ -86,13 +73,13 @@ impl Shared {
         } else {
             (view.recycle(), offset_of!(PoolState, recycle_tail))
         };
-        // The order matters: if the switch ends between the two steps, a slot is lost; in the other
-        // order, the slot would be returned twice.
+        // In this order: a switch that ends between the two loses a slot; in the other order, the
+        // slot would be returned twice.
         self.held.give(pool, slot);
         ring::put_unbounded(ring, self.pool_state.atomic_u32(pool, tail), free);
     }
 
-    /// Sets free slots aside, except a few. Only the worker that serves the pool may call this.
+    /// Sets free slots aside, except a few. For the worker that serves the pool.
     pub(crate) fn set_aside(&self, view: &PoolView, pool: u32) {
         let slots = view.layout().geometry.slots;
         if slots <= STAY {
@@ -105,7 +92,7 @@ impl Shared {
         for _ in 0..free.saturating_sub(STAY).min(AT_ONCE) {
             let Some(word) = ring::take_shared(view.recycle(), head) else { break };
             let slot = word.slot() & (slots - 1);
-            // A held slot was returned twice: its holder keeps it.
+            // A held slot was returned twice: it stays with its holder.
             if self.held.has(pool, slot) {
                 continue;
             }

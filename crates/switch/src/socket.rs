@@ -1,11 +1,10 @@
-//! Sending by sockets: frames are copied into private memory, checked there, and passed to the
-//! device in one system call. This is for small batches, for frames too long for live ones, for TCP
-//! streams, and for devices without live frames.
+//! Sending by sockets: frames are copied into private memory, checked there, and handed to the
+//! device in one system call. For small batches, for frames too long for live ones, for streams of
+//! TCP, and for devices without live frames.
 
 use std::io::IoSlice;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::Ordering;
 
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg};
@@ -38,13 +37,13 @@ impl Socket {
         Self(fd)
     }
 
-    /// Whether everything that was sent by the socket has left it.
+    /// Whether all that was sent by it has left it.
     pub(crate) fn is_out(&self) -> bool {
         europa_port::is_out(&self.0)
     }
 }
 
-/// Packets that are copied and wait to be sent; each worker has one outbox for all its ports.
+/// Packets that are copied and wait to be sent; one for all ports of a worker.
 pub(crate) struct Outbox {
     memory: Box<[u8]>,
     packets: Vec<Copied>,
@@ -63,7 +62,7 @@ struct Copied {
     interface: u32,
     counted_bytes: u64,
     taps: u32,
-    /// Bytes of outer headers, and whether the frame has a tag that the router does not see.
+    /// Bytes of outer headers, and whether there is a tag that the router does not see.
     outer: usize,
     tagged: bool,
     /// The rest of a super-packet, in its slot.
@@ -93,10 +92,9 @@ impl Copied {
 pub(crate) struct Sent {
     /// Frames that the device took.
     pub(crate) frames: u64,
-    /// Whether the socket accepted merged segments.
+    /// Whether it accepted merged segments.
     pub(crate) merged: bool,
-    /// Whether the socket refused merged segments: the device has no segmentation, or its link is
-    /// down.
+    /// Whether it refused some. A device without segmentation does, and one whose link is down.
     pub(crate) merged_refused: bool,
 }
 
@@ -118,8 +116,8 @@ impl Outbox {
         self.packets.last().map_or(0, Copied::end)
     }
 
-    /// Copies a frame, checks the copy and keeps it for sending, merged with the former frame if
-    /// possible. Counts a refused frame. Afterwards the slot is not needed.
+    /// Copies a frame, checks the copy and keeps it for sending, merged with the former one if
+    /// possible; counts a refusal. Afterwards the slot is not needed.
     pub(crate) fn add(
         &mut self,
         shared: &Shared,
@@ -145,7 +143,10 @@ impl Outbox {
         let verdict = match self.memory.get_mut(from..from + before + length) {
             Some(copy) if is_inside => {
                 view.mapping().copy_out(offset, &mut copy[before..]);
-                let verdict = policy.check(&interface, &copy[before..]);
+                let verdict = match shared.fence.holds(&interface) {
+                    true => Err(Refusal::Fenced),
+                    false => policy.check(&interface, &copy[before..]),
+                };
                 if verdict.is_ok() {
                     finish(&interface, &encap, copy, before);
                 }
@@ -177,6 +178,7 @@ impl Outbox {
             Err(Refusal::Source) => count!(shared, packet.interface, tx_drop_source, 1),
             Err(Refusal::Vlan) => count!(shared, packet.interface, tx_drop_vlan, 1),
             Err(Refusal::Address) => count!(shared, packet.interface, tx_drop_address, 1),
+            Err(Refusal::Fenced) => count!(shared, packet.interface, tx_drop_fenced, 1),
         }
         if let Err(refusal) = verdict
             && interface.taps != 0
@@ -186,6 +188,7 @@ impl Outbox {
                 Refusal::Source => (cause!(tx_drop_source), self.copy(from + before, length)),
                 Refusal::Vlan => (cause!(tx_drop_vlan), self.copy(from + before, length)),
                 Refusal::Address => (cause!(tx_drop_address), self.copy(from + before, length)),
+                Refusal::Fenced => (cause!(tx_drop_fenced), self.copy(from + before, length)),
             };
             let time_ns = Record::now_ns();
             let (taps, interface) = (interface.taps, packet.interface);
@@ -194,8 +197,8 @@ impl Outbox {
         }
     }
 
-    /// Copies the headers of a super-packet, checks the copy and keeps it for sending; the slot is
-    /// needed until then. Counts a refused super-packet.
+    /// Copies the headers of a super-packet, checks the copy and keeps it to be sent; the slot is
+    /// needed until then. If not, a refusal is counted.
     pub(crate) fn add_long(
         &mut self,
         shared: &Shared,
@@ -208,42 +211,40 @@ impl Outbox {
         let long = Long::read(view, packet.word, &mut head);
         let interface = shared.interfaces.get(packet.interface);
         let encap = shared.encap.get(packet.interface);
-        let before = before_frame(&interface, &encap);
         let fits = |long: &Long| {
-            let is_bare = interface.flags & VXLAN == 0;
-            long.longest() <= interface.max_frame as usize && is_bare
+            long.longest() <= interface.max_frame as usize && before_frame(&interface, &encap) == 0
         };
-        // Its router can have changed it since it was taken.
-        let frames = u64::from(packet.frames);
         let Some(long) = long.filter(fits) else {
-            count!(shared, packet.interface, tx_drop_length, frames);
+            count!(shared, packet.interface, tx_drop_length, 1);
             return false;
         };
         let head = &mut head[..long.headers];
-        let verdict = policy.check(&interface, head);
+        let verdict = match shared.fence.holds(&interface) {
+            true => Err(Refusal::Fenced),
+            false => policy.check(&interface, head),
+        };
         match verdict {
             Ok(()) => {}
-            Err(Refusal::Length) => count!(shared, packet.interface, tx_drop_length, frames),
-            Err(Refusal::Source) => count!(shared, packet.interface, tx_drop_source, frames),
-            Err(Refusal::Vlan) => count!(shared, packet.interface, tx_drop_vlan, frames),
-            Err(Refusal::Address) => count!(shared, packet.interface, tx_drop_address, frames),
+            Err(Refusal::Length) => count!(shared, packet.interface, tx_drop_length, long.frames()),
+            Err(Refusal::Source) => count!(shared, packet.interface, tx_drop_source, long.frames()),
+            Err(Refusal::Vlan) => count!(shared, packet.interface, tx_drop_vlan, long.frames()),
+            Err(Refusal::Address) => {
+                count!(shared, packet.interface, tx_drop_address, long.frames());
+            }
+            Err(Refusal::Fenced) => count!(shared, packet.interface, tx_drop_fenced, long.frames()),
         }
-        let Some(offload) = long.finish(head, before).filter(|_| verdict.is_ok()) else {
-            return false;
-        };
+        let Some(offload) = long.finish(head).filter(|_| verdict.is_ok()) else { return false };
         let start = self.end();
         let from = start + OFFLOAD_BYTES;
         self.memory[start..from].copy_from_slice(&offload);
-        let length = before + head.len();
-        self.memory[from + before..from + length].copy_from_slice(head);
-        finish(&interface, &encap, &mut self.memory[from..from + length], before);
+        self.memory[from..from + head.len()].copy_from_slice(head);
         let (offset, bytes) = long.payload(view, packet.word);
         self.packets.push(Copied {
             start,
-            length,
-            frames,
+            length: head.len(),
+            frames: long.frames(),
             interface: packet.interface,
-            counted_bytes: u64::from(packet.wire_bytes()) - frames * before as u64,
+            counted_bytes: long.wire_bytes(),
             // With a capture it would have been cut.
             taps: 0,
             outer: 0,
@@ -320,8 +321,7 @@ impl Outbox {
         let addresses: [Option<SockaddrStorage>; BATCH] = [None; BATCH];
         let mut sent = Sent::default();
         let mut from = 0;
-        // Captures get the packets before they are sent, as an answer may arrive before the call
-        // returns.
+        // Before they are sent, as an answer may arrive before the call returns.
         let tapped = packets.iter().any(|packet| packet.taps != 0).then(Record::now_ns);
         while from < packets.len() {
             let result = sendmmsg(
@@ -340,9 +340,6 @@ impl Outbox {
                         count!(shared, packet.interface, tx_bytes, packet.counted_bytes);
                         sent.frames += packet.frames;
                         sent.merged |= packet.frames > 1;
-                        if packet.rest.is_some() {
-                            shared.whole_packets.fetch_add(1, Ordering::Relaxed);
-                        }
                     }
                     if let Some(time_ns) = tapped {
                         (from..from + taken).for_each(|at| self.tap(shared, at, 0, time_ns));

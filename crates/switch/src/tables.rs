@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use std::mem::offset_of;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use europa_impair::{Impairment, Statistics};
 use europa_pool::ring::Entries;
-use europa_pool::{Mapping, PoolView, Waker, Word};
+use europa_pool::{Mapping, PoolView, Waker};
 use europa_substrate::layout::{self, MAX_INTERFACES};
 use europa_substrate::tap::{MemoryTaps, Record};
-use europa_substrate::{Drained, Table};
+use europa_substrate::{Drained, Fence, Table};
 use nix::unistd::write;
 
 use crate::batching::{Batching, Way};
@@ -34,11 +34,11 @@ pub(crate) struct Pool {
     pub(crate) view: PoolView,
     pub(crate) wake: Wake,
     pub(crate) of: PoolOf,
-    /// The worker that takes the packets of the pool's router.
+    /// The worker that takes its router's packets.
     pub(crate) worker: u32,
-    /// Whether the pool's router never sleeps.
+    /// Whether its router never sleeps.
     pub(crate) busy: bool,
-    /// The number of slots whose packets are in transit over links.
+    /// Slots of packets in transit over links.
     pub(crate) on_the_way: Cell<u32>,
     /// Packets sent by the router's process since the last count.
     pub(crate) sent: Cell<u32>,
@@ -49,15 +49,14 @@ pub(crate) struct Pool {
 impl Pool {
     /// Wakes the router if it sleeps, after new packets in its rings.
     pub(crate) fn rouse(&self) {
-        // This read comes after the words were published, as the other side's sleep comes before
-        // its check.
+        // Ordered after the words were published, as the other side's sleep is.
         fence(Ordering::SeqCst);
         if !self.view.wants_wake_up() {
             return;
         }
         match &self.wake {
             Wake::Router { pipe, .. } => {
-                // A full pipe wakes the router as well.
+                // A pipe that is full wakes as well.
                 let _ = write(pipe, &[1]);
             }
             Wake::Worker(peer) => peer.wake(),
@@ -66,17 +65,16 @@ impl Pool {
     }
 }
 
-/// How a sleeper learns of packets in a pool.
+/// How sleepers learn of packets in a pool.
 pub(crate) enum Wake {
     /// The router.
     Router {
-        /// A pipe that is written after delivery over a link.
+        /// Written after delivery over a link.
         pipe: OwnedFd,
-        /// The ring through which the receive program wakes the router, for the worker that serves
-        /// the router.
+        /// The ring by which the receive program wakes it, for the worker that serves it.
         waker: Option<OwnedFd>,
     },
-    /// The calling worker, if it fills the receive rings itself.
+    /// This worker, if it fills the receive rings itself.
     Switch(Waker),
     /// Another worker, which fills them.
     Worker(Arc<Peer>),
@@ -99,28 +97,27 @@ pub(crate) struct Interface {
     pub(crate) local: u32,
     pub(crate) to: Target,
     pub(crate) policy: Policy,
-    /// Bytes of headers before the interface's frames.
+    /// Bytes of headers before its frames.
     pub(crate) before: u8,
     /// Bytes that its frames may have.
     pub(crate) lengths: RangeInclusive<u16>,
     pub(crate) head: u32,
-    /// Which of the two cursors in the table shared with the programs the interface uses.
+    /// Which of both cursors in the table shared with the programs are its.
     pub(crate) odd: bool,
     /// The link's effects on packets that the interface sends.
     pub(crate) impairment: Option<Box<Impairment<Queued>>>,
-    /// The slice whose rules apply to the interface's packets.
+    /// The slice whose rules hold for its packets.
     pub(crate) filtered_by: Option<FilteredBy>,
-    /// Whether the interface has no router: then its frames are taken from its receive ring.
+    /// Whether it has no router: frames are taken from its receive ring.
     pub(crate) relay: bool,
-    /// Whether it is in [`Tables::awake`].
+    /// It is in [`Tables::awake`].
     pub(crate) awake: bool,
-    /// The ring from which this worker takes the interface's packets, if another worker serves its
-    /// router and this one its port.
+    /// The source of its packets if another worker serves its router, and this one its port.
     pub(crate) incoming: Option<Incoming>,
 }
 
 impl Interface {
-    /// The ring from which the interface's frames are taken.
+    /// The ring from which its frames are taken.
     #[inline]
     pub(crate) fn ring<'a>(&self, pool: &'a Pool) -> Entries<'a> {
         if self.relay { pool.view.rx(self.local) } else { pool.view.tx(self.local) }
@@ -138,8 +135,7 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// Whether all frames sent this way have left the device, or have arrived. `None` if this is
-    /// unknown.
+    /// Whether all frames sent this way have left the device, or have arrived. `None` if unknown.
     pub(crate) fn has_left(&self, way: Way) -> Option<bool> {
         match way {
             Way::Live => Some(self.drained.as_ref()?.is(self.id)),
@@ -157,10 +153,7 @@ pub(crate) struct Shared {
     counter_rows: u32,
     pub(crate) held: Held,
     taps: Mutex<MemoryTaps>,
-    /// Super-packets that left uncut, by sockets and over links.
-    pub(crate) whole_packets: AtomicU64,
-    /// Super-packets that were cut.
-    pub(crate) cut_packets: AtomicU64,
+    pub(crate) fence: Fence,
 }
 
 /// Adds to one of the switch's own counters of an interface.
@@ -184,27 +177,17 @@ impl Shared {
         counter_rows: u32,
         held: Held,
         taps: MemoryTaps,
+        fence: Fence,
     ) -> Self {
         let taps = Mutex::new(taps);
-        let (whole_packets, cut_packets) = Default::default();
-        Self {
-            interfaces,
-            encap,
-            pool_state,
-            counters,
-            counter_rows,
-            held,
-            taps,
-            whole_packets,
-            cut_packets,
-        }
+        Self { interfaces, encap, pool_state, counters, counter_rows, held, taps, fence }
     }
 
     #[inline]
     pub(crate) fn add(&self, interface: u32, field: usize, by: u64) {
         let row = interface * self.counter_rows + self.counter_rows - 1;
         let counter = self.counters.atomic_u64(row, field);
-        // If only one worker exists, no other thread writes this row.
+        // Only the switch writes this row.
         if self.held.several {
             counter.fetch_add(by, Ordering::Relaxed);
         } else {
@@ -212,7 +195,7 @@ impl Shared {
         }
     }
 
-    /// The rows of an interface's counters: one for each CPU, and one for the switch.
+    /// The rows of an interface's counters: one for each CPU, and the switch's own.
     pub(crate) fn counters_of(&self, interface: u32) -> impl Iterator<Item = layout::Counters> {
         let first = interface * self.counter_rows;
         (first..first + self.counter_rows).map(|row| self.counters.get(row))
@@ -235,7 +218,7 @@ impl Shared {
         self.interfaces.atomic_u32(interface, both + usize::from(odd) * size_of::<u32>())
     }
 
-    /// The captures of an interface, one bit for each.
+    /// Captures of an interface, a bit each.
     pub(crate) fn taps_of(&self, interface: u32) -> u32 {
         let taps = self.interfaces.atomic_u32(interface, offset_of!(layout::Interface, taps));
         taps.load(Ordering::Relaxed)
@@ -262,27 +245,26 @@ pub(crate) struct Tables {
     pub(crate) worker: u32,
     pub(crate) pools: Pools,
     pub(crate) interfaces: Vec<Interface>,
-    /// The positions of interfaces in `interfaces`, by number. [`Tables::arrange`] updates this and
-    /// the following fields.
+    /// Places of interfaces, by number. [`Tables::arrange`] keeps this and the following fields.
     pub(crate) places: Vec<usize>,
-    /// Whether a router that this worker serves never sleeps. Then the worker does not sleep
-    /// either, as the lowest latency needs both.
+    /// A router that this worker serves never sleeps, and neither does the worker: the least
+    /// latency needs both.
     pub(crate) busy: bool,
     /// Interfaces whose rings are checked in every round: another thread fills them.
     pub(crate) polled: Vec<usize>,
     /// Interfaces of routers inside this switch that may have sent packets since their rings were
-    /// last empty: of a thousand such routers, few have had a turn.
+    /// found empty: of a thousand such routers, few have had a turn.
     pub(crate) awake: Vec<usize>,
-    /// Interfaces whose packets come from another worker.
+    /// Interfaces whose packets another worker hands over.
     pub(crate) incoming: Vec<usize>,
-    /// Rings to another worker, by number of the interface, if that worker serves the port.
+    /// Outgoing rings by number of the interface, if another worker serves the port.
     pub(crate) outgoing: Vec<Option<Outgoing>>,
     pub(crate) ports: Ports,
     /// Links to other machines.
     pub(crate) tunnels: Tunnels,
-    /// The number of interfaces with an impairment: usually 0, and then impairments cost nothing.
+    /// Number of interfaces with an impairment: usually 0, which costs nothing.
     pub(crate) impaired: usize,
-    /// Statistics of impairments whose interface is missing because its router restarts.
+    /// Statistics of impairments whose interface is away because its router restarts.
     pub(crate) past: HashMap<u32, Statistics>,
     /// Rules, if there ever were any.
     pub(crate) filters: Option<Box<Filters>>,
@@ -331,12 +313,6 @@ impl Tables {
     pub(crate) fn has_sent(&self, interface: &Interface) -> bool {
         let pool = self.pools.get(&interface.pool);
         pool.is_some_and(|pool| interface.ring(pool).peek(interface.head).is_some())
-    }
-
-    /// Whether the next packet in an interface's ring is a super-packet.
-    pub(crate) fn next_is_long(&self, interface: &Interface) -> bool {
-        let word = self.pools.get(&interface.pool).map(|pool| interface.ring(pool));
-        word.and_then(|ring| ring.peek(interface.head)).is_some_and(Word::is_long)
     }
 
     /// Whether this worker serves the router on a pool.

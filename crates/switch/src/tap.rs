@@ -1,5 +1,5 @@
-//! Records, for captures, frames that leave by sockets and over links; the programs record the
-//! others. Without a capture, this costs only a read of a word in the interface's row.
+//! Records for captures of frames that leave by sockets and over links; the programs record the
+//! rest. Without a capture it costs only a look at a word of the interface's row.
 
 use europa_pool::Mapping;
 use europa_substrate::cause;
@@ -15,15 +15,15 @@ pub(crate) struct Leaving<'a> {
     pub(crate) bytes: &'a [u8],
     /// Bytes of outer headers, which the router does not see.
     pub(crate) outer: usize,
-    /// Whether the frame has a VLAN tag that the router does not see.
+    /// Whether it has a VLAN tag that the router does not see.
     pub(crate) tagged: bool,
     /// 0, or the number of the counter of its drop.
     pub(crate) cause: u8,
-    /// The time at which it left.
+    /// When it left.
     pub(crate) time_ns: u64,
 }
 
-/// Records a frame that leaves by a socket, or is refused.
+/// Records a frame that leaves by a socket, or that may not.
 #[cold]
 pub(crate) fn leaving(shared: &Shared, frame: &Leaving<'_>) {
     let inner = frame.bytes.get(frame.outer..).unwrap_or_default();
@@ -54,7 +54,7 @@ pub(crate) struct Lost<'a> {
     /// Its interface, with its taps.
     pub(crate) interface: u32,
     pub(crate) taps: u32,
-    /// Whether that interface sent the frame.
+    /// Whether that one sent it.
     pub(crate) direction: Direction,
     /// The memory that contains it.
     pub(crate) memory: &'a Mapping,
@@ -94,7 +94,7 @@ pub(crate) struct Crossing<'a> {
     pub(crate) cause: u8,
 }
 
-/// Records a frame that crosses a link, or is dropped there, for both ends.
+/// Records a frame that crosses a link, or fails to, for both ends.
 #[cold]
 pub(crate) fn crossing(shared: &Shared, frame: &Crossing<'_>) {
     let nowhere = frame.cause == cause!(tx_drop_length);
@@ -102,7 +102,7 @@ pub(crate) fn crossing(shared: &Shared, frame: &Crossing<'_>) {
         time_ns: Record::now_ns(),
         interface: frame.from.0,
         length: frame.length,
-        // A frame with an invalid length is not inside its slot.
+        // A frame with a bad length is not inside its slot.
         captured: if nowhere { 0 } else { frame.length },
         direction: Direction::Out,
         cause: if frame.cause == 0 || nowhere { frame.cause } else { cause!(tx_drop_link) },
@@ -122,7 +122,7 @@ pub(crate) fn crossing(shared: &Shared, frame: &Crossing<'_>) {
     shared.record(frame.to.1, record, fill);
 }
 
-/// Records a frame from another machine, for the captures of the receiving interface.
+/// Records a frame from another machine, for the captures of the interface that it is for.
 #[cold]
 pub(crate) fn arriving(shared: &Shared, interface: u32, taps: u32, frame: &[u8], cause: u8) {
     let length = frame.len() as u32;

@@ -1,35 +1,35 @@
 //! Segments of a TCP stream that leave as one packet.
 //!
-//! A device that segments TCP (TSO) accepts consecutive segments as one packet together with the
-//! segment size, and sends the same segments. A receiver on this machine gets the packet uncut, as
-//! if the receiver had merged the segments itself (GRO). This is the gain: the kernel does the work
-//! for a packet, and for an acknowledgement, once for forty segments.
+//! A device that segments TCP (TSO) accepts consecutive segments as one packet with the segment
+//! size, and sends the same segments. A receiver on this machine gets it uncut, as if it had merged
+//! them itself (GRO). This is the gain: the kernel does its work for a packet, and for an
+//! acknowledgement, once for forty segments.
 //!
-//! The rules are those of the kernel's own merging (`tcp_gro_receive`). Segments are merged only if
-//! cutting restores them, and only if their checksums are correct: the merged packet gets a new
-//! checksum, which would hide an error.
+//! The rules are those of the kernel's own merging (`tcp_gro_receive`). Only segments that cutting
+//! restores are merged, and only with correct checksums, as the packet gets a new checksum, which
+//! would hide an error.
 
 use europa_packet::checksum::{self, Sum};
 use europa_packet::{
     EtherType, EthernetHeader, Header, IpProtocol, Ipv4Header, Ipv6Header, TcpHeader, tcp,
 };
 
-/// The maximum number of bytes of headers: Ethernet, IPv6, and TCP with all possible options.
+/// Most bytes of headers: Ethernet, IPv6, and TCP with all options it can have.
 pub(crate) const MAX_HEADERS: usize = 14 + 40 + 60;
 
 /// Bytes before each frame on a packet socket: `struct virtio_net_hdr`.
 pub(crate) const OFFLOAD_BYTES: usize = 10;
 
-/// The longest packet: a device's default (`gso_max_size` is 65,536, exclusive).
+/// Longest packet: a device's default (`gso_max_size` is 65,536, exclusive).
 const MAX_BYTES: usize = 65_535;
 
-/// The shortest payload of a segment that is merged with the next one: no sender of a stream makes
-/// shorter segments (`TCP_MIN_SND_MSS`).
+/// Least payload of a segment that is merged with the next one: no sender of a stream makes shorter
+/// ones (`TCP_MIN_SND_MSS`).
 pub(crate) const MIN_PAYLOAD: usize = 48;
 
 pub(crate) const NETWORK: usize = EthernetHeader::LEN;
 
-/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum field contains only the sum of the pseudo-header.
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum's field holds that of the pseudo-header only.
 const NEEDS_CHECKSUM: u8 = 1;
 /// `VIRTIO_NET_HDR_GSO_TCPV4` and `_TCPV6`: the protocol to segment.
 const TCP_IPV4: u8 = 1;
@@ -87,7 +87,7 @@ pub(crate) fn offload(
     offload
 }
 
-/// A TCP segment that may be merged with the segments before and after it.
+/// A TCP segment that may be merged with those beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     ipv4: bool,
@@ -97,13 +97,13 @@ pub(crate) struct Segment {
     headers: usize,
     payload: usize,
     sequence: u32,
-    /// Whether the sender requests immediate delivery: then later segments are not merged with it.
+    /// Whether the sender requests immediate delivery: later segments are not merged with it.
     push: bool,
 }
 
 impl Segment {
-    /// The segment in a frame of `length` bytes that begins with `head`; `None` if the segment may
-    /// not be merged. `head` is the whole frame or at least [`MAX_HEADERS`].
+    /// The segment in a frame of `length` bytes that begins with `head`; `None` if it may not be
+    /// merged. `head` is the whole frame or at least [`MAX_HEADERS`].
     pub(crate) fn parse(head: &[u8], length: usize) -> Option<Self> {
         let (ipv4, transport) = protocols(head, length)?;
         let tcp = TcpHeader::at(head, transport)?;
@@ -119,7 +119,7 @@ impl Segment {
         })
     }
 
-    /// Whether `next` is the next segment according to its headers, and may be merged.
+    /// Whether `next` is the next segment by its headers, and may be merged.
     pub(crate) fn is_followed_by(&self, head: &[u8], next: &Self, next_head: &[u8]) -> bool {
         !self.push
             && next.sequence == self.sequence.wrapping_add(self.payload as u32)
@@ -133,10 +133,10 @@ impl Segment {
         if (other.ipv4, other.transport, other.headers) != (ipv4, transport, headers) {
             return false;
         }
-        // IPv4: total length, identification, checksum; IPv6: payload length.
+        // Total length, identification, checksum; payload length.
         let ip: &[(usize, usize)] =
             if ipv4 { &[(0, 2), (6, 10), (12, 20)] } else { &[(0, 4), (6, 40)] };
-        // Sequence number, flags (already checked), checksum.
+        // Sequence number, flags (looked at already), checksum.
         let tcp = [(0, 4), (8, 13), (14, 16), (18, headers - transport)];
         let same = |from: usize, (begin, end): (usize, usize)| {
             head.get(from + begin..from + end) == other_head.get(from + begin..from + end)
@@ -151,7 +151,7 @@ impl Segment {
         pseudo(self.ipv4, frame, bytes)
     }
 
-    /// Whether the checksums of the headers `head` and of the bytes after them are correct.
+    /// Whether the checksums of its headers `head`, and of the bytes behind them, are right.
     fn is_intact(&self, head: &[u8], payload: &[u8]) -> bool {
         let Some(tcp) = head.get(self.transport..self.headers) else { return false };
         let ip =
@@ -162,30 +162,30 @@ impl Segment {
     }
 }
 
-/// Successive segments of one stream whose payload is joined.
+/// Successive segments of one stream with joined payload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Train {
     first: Segment,
-    /// Whether the checksums of the first segment have been checked.
+    /// Whether the first one's checksums have been checked.
     intact: bool,
     last: Segment,
     pub(crate) segments: u16,
 }
 
 impl Train {
-    /// Begins with a frame, if later frames may be merged with it.
+    /// Begins with a frame, if later ones may be merged with it.
     pub(crate) fn begin(frame: &[u8]) -> Option<Self> {
         let first = Segment::parse(frame, frame.len())?;
         Some(Self { first, intact: false, last: first, segments: 1 })
     }
 
-    /// Bytes of the headers of each segment.
+    /// Bytes of the headers of each of its segments.
     pub(crate) fn headers(&self) -> usize {
         self.first.headers
     }
 
     /// The payload of a frame of `length` bytes that begins with `head`, if it is the next one of
-    /// the stream: the caller appends only this. `frame` is the present train.
+    /// the stream: only this is appended. `frame` is the present train.
     pub(crate) fn next(&mut self, frame: &[u8], head: &[u8], length: usize) -> Option<Segment> {
         let next = Segment::parse(head, length)?;
         let follows = self.last.is_followed_by(frame, &next, head)
@@ -201,8 +201,8 @@ impl Train {
         (follows && self.intact).then_some(next)
     }
 
-    /// Whether an IPv4 packet has the identification that cutting would give it; the identification
-    /// is ignored if the packet may not be fragmented (RFC 6864).
+    /// Whether an IPv4 packet has the identification that cutting would give it; ignored if it may
+    /// not be fragmented (RFC 6864).
     fn is_numbered(&self, frame: &[u8], head: &[u8]) -> bool {
         if !self.first.ipv4 {
             return true;
@@ -212,7 +212,7 @@ impl Train {
         first.dont_fragment() || next.id.get() == first.id.get().wrapping_add(self.segments)
     }
 
-    /// Adds the segment that [`Self::next`] has found, with headers `head`, if it is intact.
+    /// Takes the segment that [`Self::next`] has found, with headers `head`, if it is intact.
     pub(crate) fn take(&mut self, next: Segment, head: &[u8], payload: &[u8]) -> bool {
         let intact = next.is_intact(head, payload);
         if intact {
@@ -222,8 +222,8 @@ impl Train {
         intact
     }
 
-    /// Makes one packet of the segments: sets lengths and checksums of `frame`. Returns the header
-    /// that precedes it on the socket.
+    /// Makes one packet of it: sets lengths and checksums of `frame`. Returns the header before it
+    /// on the socket.
     pub(crate) fn finish(&self, frame: &mut [u8]) -> [u8; OFFLOAD_BYTES] {
         let Self { first, last, segments, .. } = self;
         let bytes = frame.len() - first.transport;
@@ -252,7 +252,7 @@ mod tests {
 
     use super::*;
 
-    /// A stream as cut by its sender.
+    /// A stream as its sender cuts it.
     #[derive(Clone, Debug)]
     struct Stream {
         ipv4: bool,
@@ -323,7 +323,7 @@ mod tests {
             frame
         }
 
-        /// Computes the checksums over the rest of a frame.
+        /// Sets the checksums for the rest of a frame.
         fn complete(&self, frame: &mut [u8]) {
             if self.ipv4 {
                 let ip = Ipv4Header::at_mut(frame, NETWORK).unwrap();
@@ -346,7 +346,7 @@ mod tests {
             tcp[tcp::CHECKSUM_OFFSET..][..2].copy_from_slice(&sum.to_be_bytes());
         }
 
-        /// The segments that a device makes of a packet, as `tcp_gso_segment` in the kernel.
+        /// A device's segments of a packet: `tcp_gso_segment` of the kernel.
         fn cut(&self, offload: [u8; OFFLOAD_BYTES], packet: &[u8]) -> Vec<Vec<u8>> {
             let number = |at| usize::from(u16::from_ne_bytes([offload[at], offload[at + 1]]));
             let (headers, segment, transport) = (number(2), number(4), number(6));
@@ -377,7 +377,7 @@ mod tests {
         }
     }
 
-    /// Merges as many frames as possible. Returns the packets with the headers before them.
+    /// Merges as much as possible; the packets with the headers before them.
     fn merge(frames: &[Vec<u8>]) -> Vec<([u8; OFFLOAD_BYTES], Vec<u8>, u16)> {
         let mut packets: Vec<(Option<Train>, Vec<u8>)> = Vec::new();
         for frame in frames {
@@ -486,7 +486,7 @@ mod tests {
             PLAIN.complete(&mut frames[1]);
             assert_eq!(merge(&frames).len(), 3, "{what}");
         }
-        // The identification matters only in packets that may be fragmented.
+        // Identification matters only in packets that may be fragmented.
         for (may_be_fragmented, packets) in [(true, 3), (false, 1)] {
             let stream = Stream { may_be_fragmented, ..PLAIN };
             let mut frames = stream.frames();
@@ -509,7 +509,7 @@ mod tests {
             let segments: Vec<u16> = merge(&frames).iter().map(|packet| packet.2).collect();
             assert_eq!(segments, [3, 3], "{stream:?}");
         }
-        // These segments are too small for a gain, and are padded beyond the end of the packet.
+        // Too small for a gain, and padded to more than the packet.
         let tiny = Stream { segment: MIN_PAYLOAD - 1, last: 1, ..PLAIN };
         assert_eq!(merge(&tiny.frames()).len(), 3);
         let mut padded = PLAIN.frames();

@@ -20,11 +20,11 @@ use crate::orders::{TunnelSettings, TunnelStats};
 use crate::pools::Pools;
 use crate::tables::{Shared, count};
 
-/// The time for which an awake worker does not check its sockets after a check without packets: a
-/// check is a system call. A packet wakes a sleeping worker.
+/// Time for which an awake worker does not check its sockets after one check without packets: a
+/// check is a system call. A sleeping worker is woken.
 const PAUSE: Duration = Duration::from_micros(10);
 
-/// The maximum number of packets that are received in a round.
+/// Most packets that are received in a round.
 const MOST_PACKETS: u64 = 256;
 
 /// The end of a link to another machine.
@@ -40,19 +40,18 @@ pub(crate) struct Tunnel {
 struct Underlay {
     local: SocketAddr,
     socket: OwnedFd,
-    /// The numbers of sending interfaces, by the number of the link and the address of the other
-    /// machine.
+    /// Numbers of sending interfaces, by the link's number and the other machine.
     links: HashMap<(u32, IpAddr), u32>,
 }
 
-/// All tunnels, as seen by one worker.
+/// All tunnels, as one worker has them.
 #[derive(Default)]
 pub(crate) struct Tunnels {
-    /// The tunnels that the switch has, by number of the sending interface.
+    /// By number of the sending interface.
     all: Vec<Option<Box<Tunnel>>>,
     underlays: Vec<Underlay>,
     outbox: Outbox,
-    /// One for IPv4 and one for IPv6: the kernel stores the length of the last address there.
+    /// For IPv4 and for IPv6: the kernel keeps the length of the last address there.
     inboxes: [Inbox; 2],
     look_at: Option<Instant>,
     /// Received packets of no link.
@@ -61,14 +60,14 @@ pub(crate) struct Tunnels {
     pub(crate) malformed: u64,
 }
 
-/// A tunnel, and the outbox in which its packets are gathered.
+/// A tunnel, and where its packets are gathered.
 pub(crate) struct Leaving<'a> {
     tunnel: &'a mut Tunnel,
     outbox: &'a mut Outbox,
 }
 
 impl Leaving<'_> {
-    /// Copies a frame from its slot. Returns false if the frame cannot leave, and counts this.
+    /// Copies a frame out of its slot. False if it cannot leave, which is counted.
     #[inline]
     pub(crate) fn pass(
         &mut self,
@@ -99,8 +98,8 @@ impl Tunnels {
         !self.underlays.is_empty()
     }
 
-    /// Sets up or changes the tunnel of an interface. An existing tunnel keeps its sequence,
-    /// counters and unfinished frames.
+    /// Sets up or changes the tunnel of an interface. Sequence, counters and unfinished frames of
+    /// an existing one stay.
     pub(crate) fn set(
         &mut self,
         interface: u32,
@@ -238,7 +237,7 @@ impl Tunnels {
 struct Arriving<'a> {
     pools: &'a Pools,
     shared: &'a Shared,
-    /// The end to which the last frame went; the next one usually goes there too.
+    /// The end of the last frame, usually also of the next one.
     last: Option<(u32, End<'a>)>,
     frames: u64,
 }
@@ -254,7 +253,7 @@ impl Arriving<'_> {
                 let delivered = arrive(self.shared, frame, end) == Delivery::Done;
                 self.frames += u64::from(delivered);
             }
-            // The interface's router restarts.
+            // Its router restarts.
             None => count!(self.shared, to, rx_drop_ring, 1),
         }
     }

@@ -14,20 +14,15 @@ use crate::crew::{Crew, Desk};
 use crate::orders::{Answer, Order};
 use crate::peer::Peer;
 use crate::process::SwitchError;
-use crate::sleeper::Woken;
 use crate::worker::Worker;
 
-/// The interval at which a busy worker checks for orders.
+/// A busy worker looks for orders this often.
 const ORDERS_EVERY: Duration = Duration::from_millis(1);
 
-/// The interval at which the switch counts busy routers.
+/// Interval at which it counts busy routers.
 const COUNT_EVERY: Duration = Duration::from_millis(4);
-/// The longest nap of the switch, however many routers there are.
+/// However many are, the switch naps no longer.
 const LONGEST_NAP: Duration = Duration::from_micros(800);
-
-/// Time for which the switch, woken together with a router, waits for that router's packet. If it
-/// slept again at once, the packet would need a second wake-up.
-const AWAIT: Duration = Duration::from_micros(60);
 
 /// The source of a worker's orders.
 pub(crate) enum Orders {
@@ -38,8 +33,7 @@ pub(crate) enum Orders {
 }
 
 impl Orders {
-    /// A descriptor that is readable if there is an order; `None` for the other workers, whose
-    /// doorbell rings.
+    /// Readable if there is one; a desk rings the doorbell instead.
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Node(orders, _) => Some(orders.as_fd()),
@@ -74,11 +68,9 @@ pub(crate) struct Turning {
     pub(crate) number: u32,
     /// All workers.
     pub(crate) peers: Arc<[Arc<Peer>]>,
-    /// The number of cores for routers and one worker.
+    /// Cores for routers and one worker.
     pub(crate) cores: u32,
     pub(crate) status: Arc<Mapping>,
-    /// Whether there is a core for each router with recent packets.
-    pub(crate) has_cores: bool,
 }
 
 impl Turning {
@@ -90,7 +82,6 @@ impl Turning {
         let mut pace = Pace::default();
         let mut idle = Idle::new(MAX_KICK_FRAMES.into());
         let mut preemption = Preemption::default();
-        let mut awaits: Option<Instant> = None;
         loop {
             let now = Instant::now();
             if self.is_ordered() || now.duration_since(looked) >= ORDERS_EVERY {
@@ -105,25 +96,18 @@ impl Turning {
             }
             if let Some(packets) = self.worker.round(now) {
                 idle.worked(packets);
-                awaits = None;
                 continue;
             }
             match idle.rest(now, pace.at_most(LONGEST_NAP)) {
                 Rest::Nap(time) => preemption.nap(time),
-                // It yields, as the router may have this core.
-                Rest::Sleep if self.has_cores && awaits.is_some_and(|until| now < until) => {
-                    let _ = sched_yield();
-                }
                 Rest::Sleep if !self.worker.tables.busy => {
                     preemption.sleeps();
                     let asleep = Instant::now();
-                    let woken = self.sleep(&orders)?;
-                    if woken.ordered {
+                    if self.sleep(&orders)? {
                         self.obey(&mut orders)?;
                         looked = Instant::now();
                     }
                     idle.woken(asleep.elapsed());
-                    awaits = woken.with_router.then(|| Instant::now() + AWAIT);
                 }
                 Rest::Look => std::hint::spin_loop(),
                 Rest::Yield | Rest::Sleep => {
@@ -152,7 +136,7 @@ impl Turning {
     }
 
     /// The routers' yield setting, from the counts of all workers.
-    fn count_routers(&mut self) -> Pace {
+    fn count_routers(&self) -> Pace {
         let (active, busy) = self.worker.count_routers();
         self.peer().into_iter().for_each(|peer| peer.count(active, busy));
         let (active, busy) = self
@@ -162,11 +146,10 @@ impl Turning {
             .fold((0, 0), |(active, busy), (more_active, more_busy)| {
                 (active + more_active, busy + more_busy)
             });
-        self.has_cores = active <= self.cores;
         Pace::among(active, busy, self.cores)
     }
 
-    /// Writes the setting of how routers yield.
+    /// Writes the yield setting for routers.
     fn tell_pace(&self, pace: Pace) {
         let words = self.status.words(self.number as usize * 64, 2);
         if let Some(word) = words.and_then(|words| words.get(1)) {
@@ -178,7 +161,7 @@ impl Turning {
     fn set_asleep(&self, asleep: bool) {
         let blocked = asleep && self.worker.is_blocked();
         self.peer().into_iter().for_each(|peer| peer.set_asleep(asleep, blocked));
-        // Each worker has one cache line.
+        // One cache line a worker.
         let words = self.status.words(self.number as usize * 64, 1);
         if let Some(word) = words.and_then(|words| words.first()) {
             word.store(asleep.into(), Ordering::SeqCst);
@@ -188,20 +171,20 @@ impl Turning {
     /// Sleeps until one of these events: a router rings or is woken, the node has an order, a
     /// packet is received for a relay or a router inside this switch, a router's timer is due, a
     /// packet arrives over a link with a delay or may leave by a port with a rate, or another
-    /// worker hands packets over.
-    fn sleep(&mut self, orders: &Orders) -> Result<Woken, SwitchError> {
-        let mut woken = Woken::default();
+    /// worker hands packets over. Returns whether there is an order.
+    fn sleep(&mut self, orders: &Orders) -> Result<bool, SwitchError> {
+        let mut ordered = false;
         self.set_asleep(true);
         for (pool, _) in self.worker.own_pools() {
             pool.asleep().store(1, Ordering::SeqCst);
         }
         self.worker.sleeper.forget_wakes();
-        // A router publishes a word and then reads the flag; this worker sets the flag and then
-        // checks the words. So at least one of the two sees the other's write.
+        // A router publishes a word and then reads the flag; this side sets the flag and then
+        // checks the words: one of the two sees the other's write.
         fence(Ordering::SeqCst);
         let told = self.is_ordered();
         let worker = &self.worker;
-        // Receive programs have no fence between the two, see `look_on`; routers have one.
+        // Receive programs have no fence in between, see `look_on`; routers have.
         let is_received_for = worker.own_pools().next().is_some();
         let has_work =
             if is_received_for { look_on(|| worker.has_work()) } else { worker.has_work() };
@@ -210,7 +193,7 @@ impl Turning {
             let due = self.worker.next_due();
             let time = due.map(|due| due.saturating_duration_since(Instant::now()));
             let guests = self.worker.guests.as_fd();
-            woken = self
+            ordered = self
                 .worker
                 .sleeper
                 .sleep([orders.as_fd().unwrap_or(guests), guests], time)
@@ -221,7 +204,6 @@ impl Turning {
             waker.clear();
         }
         self.set_asleep(false);
-        woken.ordered |= told || self.is_ordered();
-        Ok(woken)
+        Ok(ordered || told || self.is_ordered())
     }
 }

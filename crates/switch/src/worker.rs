@@ -33,10 +33,10 @@ use crate::socket::{Outbox, Socket};
 use crate::tables::{Interface, Pool, Port, Shared, Tables, Wake, count};
 use crate::tunnels::Tunnels;
 
-/// The longest frame that can be sent live, whatever its outer headers.
+/// Longest frame that can be sent live, with any outer headers.
 pub(crate) const LONGEST_LIVE: u16 = (MAX_LIVE_FRAME - MAX_ENCAP) as u16;
 
-/// A router that has sent this number of packets since the last count is busy.
+/// Number of packets since the last count that makes a router busy.
 const BUSY_PACKETS: u32 = 4;
 
 /// The shared state of all workers.
@@ -90,8 +90,7 @@ impl Worker {
     pub(crate) fn round(&mut self, now: Instant) -> Option<u64> {
         let mut total = 0;
         let now_ns = self.ns_at(now);
-        // Waiting frames leave together: the system call of a kick costs the same for one frame as
-        // for a thousand.
+        // Waiting frames leave together: a kick costs the same for one frame as for a thousand.
         let Self { guests, tables, .. } = self;
         let worked = guests.turn(now, |pool| tables.awaken(pool));
         if self.tables.worker == 0 && self.tables.tunnels.listens() {
@@ -128,8 +127,8 @@ impl Worker {
         busy.then_some(total)
     }
 
-    /// The number of router processes that have sent packets since the last call, and the number of
-    /// those that have sent at least [`BUSY_PACKETS`].
+    /// Number of router processes that have sent packets since the last call, and of those that
+    /// have sent more than a few.
     pub(crate) fn count_routers(&self) -> (u32, u32) {
         let sent = self.tables.pools.values().map(|pool| pool.sent.take());
         sent.fold((0, 0), |(active, busy), sent| {
@@ -137,7 +136,7 @@ impl Worker {
         })
     }
 
-    /// Makes this worker's pools use only few of their slots while few packets wait.
+    /// Has this worker's pools keep to few of their slots while few packets wait.
     pub(crate) fn set_slots_aside(&self) {
         let own = |(_, pool): &(u32, &Pool)| pool.worker == self.tables.worker;
         for (id, pool) in self.tables.pools.iter().filter(own) {
@@ -156,7 +155,7 @@ impl Worker {
         time.duration_since(self.epoch).as_nanos() as u64
     }
 
-    /// Reads how many kicked frames the devices have lost.
+    /// Reads the devices' losses of kicked frames.
     fn learn(&mut self, now: Instant) {
         for port in self.tables.ports.iter_mut() {
             if port.batching.wants_to_learn(now) {
@@ -165,8 +164,8 @@ impl Worker {
         }
     }
 
-    /// Whether a transmit ring has packets that can be taken, or packets may leave. This is checked
-    /// between announcing sleep and sleeping.
+    /// Whether a transmit ring has packets that can be taken, or packets may leave: checked between
+    /// announcing sleep and sleeping.
     pub(crate) fn has_work(&self) -> bool {
         let now_ns = self.ns_at(Instant::now());
         let Tables { interfaces, polled, awake, incoming, .. } = &self.tables;
@@ -187,11 +186,7 @@ impl Worker {
         let Target::Port(id) = interface.to else { return true };
         let port = self.tables.ports.of(id);
         let outgoing = self.outgoing(interface.id);
-        let least = |port: &Port| match self.tables.next_is_long(interface) {
-            true => port.queue.least_room(interface.id, false),
-            false => 1,
-        };
-        port.is_none_or(|port| port.queue.room(interface.id) >= least(port))
+        port.is_none_or(|port| port.queue.room(interface.id) > 0)
             && outgoing.is_none_or(|outgoing| outgoing.room() > 0)
     }
 
@@ -204,8 +199,8 @@ impl Worker {
         self.tables.outgoing.iter().flatten().any(|outgoing| outgoing.room() == 0)
     }
 
-    /// The earliest time at which a packet arrives over a link with effects, or may leave by a port
-    /// with a rate, or a timer of a router inside this switch is due.
+    /// The next time when a packet arrives over a link with effects, or may leave by a port with a
+    /// rate, or a timer of a router inside this switch is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let impaired = (self.tables.impaired > 0).then(|| {
             let impairments = self.tables.interfaces.iter().filter_map(|i| i.impairment.as_ref());
@@ -217,12 +212,12 @@ impl Worker {
         due.into_iter().chain(self.guests.next_due()).min()
     }
 
-    /// The time at which the next packet may leave by a port, at `now_ns` or later.
+    /// When the next packet may leave by a port, at `now_ns` or later.
     fn next_departure(&self, now_ns: u64) -> Option<u64> {
         self.tables.ports.iter().filter_map(|port| port.queue.next_due_ns(now_ns)).min()
     }
 
-    /// The pools of relays and of routers inside this switch: the switch fills their receive rings.
+    /// Pools of relays and of routers inside this switch: it fills their receive rings.
     pub(crate) fn own_pools(&self) -> impl Iterator<Item = (&PoolView, &Waker)> {
         self.tables.pools.values().filter_map(|pool| match &pool.wake {
             Wake::Switch(waker) => Some((&pool.view, waker)),
@@ -271,7 +266,7 @@ impl Worker {
         }
     }
 
-    /// Segments are merged only if `now`, the present time, is given.
+    /// Segments are merged if the time, which is now, is given.
     fn send_by_socket(&mut self, index: usize, plan: Plan, merges: Option<Instant>) {
         let Tables { pools, interfaces, places, ports, .. } = &mut self.tables;
         let Some(port) = ports.get_mut(index) else { return };
@@ -290,8 +285,7 @@ impl Worker {
                     if packet.word.is_long() {
                         let view = &pool.view;
                         if self.outbox.add_long(&self.shared, view, &from.policy, packet) {
-                            // The socket copies the payload from the slot, so the slot is returned
-                            // later.
+                            // The socket copies its payload out of the slot.
                             continue;
                         }
                     } else {
@@ -300,7 +294,7 @@ impl Worker {
                     }
                 }
                 // Its interface was removed while it waited.
-                _ => count!(self.shared, packet.interface, tx_drop_queue, packet.frames.into()),
+                _ => count!(self.shared, packet.interface, tx_drop_queue, 1),
             }
             pools.give_back(&self.shared, &packet);
         }
@@ -324,7 +318,7 @@ impl Worker {
         self.stats.kicks += 1;
         match self.live.kick(&self.shared) {
             Ok(taken) => self.stats.live_frames += u64::from(taken),
-            // No memory for frames is free: the entries in the list wait for the next kick.
+            // No memory for frames just now: entries in the list wait for the next kick.
             Err(error) if error.is(Errno::EINTR) || error.is(Errno::ENOMEM) => {}
             Err(error) => {
                 // Cannot happen while the node keeps the program loaded and parked.
@@ -341,8 +335,8 @@ impl Worker {
         }
     }
 
-    /// Carries out an order of the node. `end` is for the two workers between which an interface's
-    /// packets pass.
+    /// Carries out an order of the node. `end` is given to the two workers of an interface whose
+    /// packets cross from one to the other.
     pub(crate) fn obey(
         &mut self,
         order: Order,
@@ -413,7 +407,7 @@ impl Worker {
                 queue.reserve(self.tables.interfaces.iter().filter(|i| i.to == to).count());
                 let mut batching = Batching::new(rate_bits, Abilities { live, ways, segments });
                 if self.live.pending() > 0 {
-                    // The list may have entries of a former switch for this port.
+                    // Entries of a former switch in the list may be for this port.
                     batching.sent(Way::Live, Instant::now());
                 }
                 self.tables.ports.add(Port { id: port, queue, socket, losses, drained, batching });
@@ -440,7 +434,7 @@ impl Worker {
                 let removed = self.tables.ports.remove(port);
                 let mut removed = removed.ok_or("no such port")?;
                 removed.queue.drain(|packet| {
-                    count!(self.shared, packet.interface, tx_drop_link, packet.frames.into());
+                    count!(self.shared, packet.interface, tx_drop_link, 1);
                     self.tables.pools.give_back(&self.shared, &packet);
                 });
             }
@@ -481,7 +475,7 @@ impl Worker {
                 }
             }
             Order::Filter { interface, filtered_by } => {
-                // The descriptor of a later node is sent with its other settings.
+                // A later one is sent with its other settings.
                 let found = self.tables.interfaces.iter_mut().find(|i| i.id == interface);
                 found.into_iter().for_each(|found| found.filtered_by = filtered_by);
             }
@@ -508,7 +502,7 @@ impl Worker {
             Order::RemoveTunnel { interface } => {
                 self.change_tunnels(|tunnels| tunnels.remove(interface))?;
             }
-            // The answer to this order has descriptors: see `turning`.
+            // Its answer has descriptors: see `turning`.
             Order::TunnelSockets => return Err("no descriptors".into()),
             Order::Stats => return Ok(Answer::Stats(self.statistics())),
             Order::Describe => {
@@ -536,7 +530,7 @@ impl Worker {
         self.tables.filters.as_deref_mut().ok_or_else(|| "no filters".to_owned())
     }
 
-    /// Connects an interface's packets to or from another worker.
+    /// Connects an interface's packets to another worker, or from there.
     fn connect(&mut self, id: u32, end: Option<End>) {
         let Tables { outgoing, interfaces, .. } = &mut self.tables;
         match end {
@@ -553,8 +547,7 @@ impl Worker {
         }
     }
 
-    /// Disconnects an interface from another worker. Received packets are still passed on, as far
-    /// as there is room.
+    /// Disconnects them. Received packets are still passed on, as far as there is room.
     fn disconnect(&mut self, id: u32) {
         if let Some(outgoing) = self.tables.outgoing.get_mut(id as usize) {
             *outgoing = None;
@@ -584,8 +577,8 @@ impl Worker {
     /// Returns the slots of this pool that a killed switch held, except those in a transmit ring.
     /// Slots in a transmit list are not held; see [`Live`].
     fn reclaim(&mut self, pool: u32, view: &PoolView, relay: bool) {
-        // A packet that was passed on but is still in its ring would block the ring permanently.
-        // Whether its slot is held distinguishes such an entry from one of a later round.
+        // A packet that was passed but is still in its ring would block the ring permanently. A
+        // held entry differs from one of a later round.
         for row in (0..MAX_INTERFACES).map(|id| self.shared.interfaces.get(id)) {
             let last = row.tx_head[usize::from(row.is_odd())].wrapping_sub(1);
             let ring = if relay { view.rx(row.local) } else { view.tx(row.local) };
@@ -598,7 +591,7 @@ impl Worker {
             }
         }
         for interface in 0..view.layout().geometry.interfaces {
-            // The frames of a relay are taken from the receive ring.
+            // A relay's are taken from the receive ring.
             for word in view.tx(interface).snapshot().chain(view.rx(interface).snapshot()) {
                 self.shared.held.give(pool, view.mask(word.slot()));
             }
@@ -617,8 +610,7 @@ impl Worker {
                 break;
             }
         }
-        // Frames that no kick takes now must be removed: another pool may soon have this pool's
-        // number.
+        // Frames that no kick takes now must be removed: the pool's number may soon be another's.
         for (of, word) in self.live.abandon(&self.shared) {
             if let Some(other) = self.tables.pools.get(&of) {
                 self.shared.give_back(&other.view, of, word);
@@ -633,7 +625,7 @@ impl Worker {
         self.tables.remove_interfaces_of(&self.shared, pool);
         for port in self.tables.ports.iter_mut() {
             port.queue.remove_pool(pool, |packet| {
-                count!(self.shared, packet.interface, tx_drop_pool, packet.frames.into());
+                count!(self.shared, packet.interface, tx_drop_pool, 1);
             });
         }
         let is_own = self.tables.is_own(pool);
@@ -660,11 +652,6 @@ impl Worker {
             })
             .collect();
         stats.links = self.tables.link_statistics();
-        // All workers have the same counters.
-        if self.tables.worker == 0 {
-            stats.whole_packets = self.shared.whole_packets.load(Ordering::Relaxed);
-            stats.cut_packets = self.shared.cut_packets.load(Ordering::Relaxed);
-        }
         stats.inline = self.guests.stats();
         let now_ns = self.ns_at(Instant::now());
         let tunnels = &mut self.tables.tunnels;

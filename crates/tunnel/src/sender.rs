@@ -8,7 +8,7 @@ use crate::split::Split;
 pub struct Sender {
     /// The header of the next packet.
     next: Header,
-    /// The longest UDP payload that the underlay carries.
+    /// Longest UDP payload that the underlay carries.
     most_bytes: usize,
 }
 

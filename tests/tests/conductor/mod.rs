@@ -28,13 +28,13 @@ pub(crate) enum Act {
     KillAfter,
     /// The switch is killed before the effect.
     KillSwitch,
-    /// The switch is stopped before the effect, until the node kills it.
+    /// The switch stands still before the effect, until the node kills it.
     HangSwitch,
     /// The process that must answer is killed after the effect.
     KillAnswerer,
-    /// The process that must answer is stopped for a second after the effect.
+    /// The process that must answer stands still for a second after the effect.
     DelayAnswerer,
-    /// The process that must answer is stopped for longer than the node waits.
+    /// The process that must answer stands still for longer than the node waits.
     HangAnswerer,
 }
 
@@ -63,7 +63,7 @@ struct State {
     node: i32,
     /// The folder of the node's records.
     kept: PathBuf,
-    /// The number of effects before the fault.
+    /// Number of effects before the fault.
     wait: u32,
     /// The faults to provoke, by effect: the first of these effects meets its fault.
     acts: BTreeMap<Effect, Act>,
@@ -71,7 +71,7 @@ struct State {
     met: BTreeSet<Effect>,
     /// The effect that meets a fault now.
     under_way: Option<UnderWay>,
-    /// A stopped process.
+    /// A process that stands still.
     stopped: Option<i32>,
     seen: Seen,
 }
@@ -96,7 +96,7 @@ impl Conductor {
         Self(state)
     }
 
-    /// From now on, handles the effects of this process of the node.
+    /// Conducts this process of the node from now on.
     pub(crate) fn conducts(&self, node: i32, kept: PathBuf) {
         let mut state = lock(&self.0);
         (state.node, state.kept) = (node, kept);
@@ -182,7 +182,7 @@ impl State {
     fn after(&mut self, record: &Record, ending: Ending) {
         let lacks = |act: &Act| matches!(act, Act::Starve(_) | Act::Fill);
         let is_it = |one: &mut UnderWay| {
-            // The store writes in a thread, while the loop continues.
+            // The store writes in a thread beside the loop.
             let comes_later =
                 one.effect == Effect::Commit && ending == Ending::Well && lacks(&one.act);
             (record.effect, &record.object) == (one.effect, &one.object)

@@ -6,8 +6,8 @@ use std::fmt;
 use europa_control::witness::{Effect, Ending, Record};
 use europa_simulate::{EFFECTS, FAULTS, Fault, knows};
 
-/// Effects and their faults, with counts for the real and for the simulated machine. `None` is an
-/// effect without a fault.
+/// Effects and their faults, with counts of the real and of the simulated machine. An effect that
+/// went well has no fault.
 #[derive(Default)]
 pub(crate) struct Table(BTreeMap<(Effect, Option<Fault>), [u64; 2]>);
 
@@ -35,9 +35,14 @@ impl Table {
         self.0.entry((effect, fault)).or_default()[side] += 1;
     }
 
-    /// Whether the effect has met the fault on the real machine.
-    pub(crate) fn has(&self, effect: Effect, fault: Fault) -> bool {
-        self.0.get(&(effect, Some(fault))).is_some_and(|[real, _]| *real > 0)
+    /// The faults that effects can meet on the real machine, and have not met there.
+    pub(crate) fn left(&self) -> Vec<(Effect, Fault)> {
+        let all = EFFECTS.into_iter().flat_map(|effect| FAULTS.map(|fault| (effect, fault)));
+        let is_left = |(effect, fault): &(Effect, Fault)| {
+            let met = self.0.get(&(*effect, Some(*fault))).is_some_and(|[real, _]| *real > 0);
+            knows(*effect, *fault) && impossible(*effect, *fault).is_none() && !met
+        };
+        all.filter(is_left).collect()
     }
 }
 
@@ -47,7 +52,6 @@ impl fmt::Display for Table {
         write!(f, "{:<16}{:>8}", "effect", "well")?;
         FAULTS.iter().try_for_each(|fault| write!(f, "{fault:>14}"))?;
         let count = |effect, fault| self.0.get(&(effect, fault)).map_or(0, |[real, _]| *real);
-        let mut left = Vec::new();
         for effect in EFFECTS {
             write!(f, "\n{effect:<16}{:>8}", count(effect, None))?;
             for fault in FAULTS {
@@ -56,9 +60,6 @@ impl fmt::Display for Table {
                     (false, _) if met == 0 => write!(f, "{:>14}", "-")?,
                     (_, Some(_)) if met == 0 => write!(f, "{:>14}", "x")?,
                     _ => write!(f, "{met:>14}")?,
-                }
-                if met == 0 && knows(effect, fault) && impossible(effect, fault).is_none() {
-                    left.push(format!("{effect} {fault}"));
                 }
             }
         }
@@ -70,6 +71,8 @@ impl fmt::Display for Table {
                 }
             }
         }
+        let left = self.left();
+        let left: Vec<_> = left.iter().map(|(effect, fault)| format!("{effect} {fault}")).collect();
         write!(f, "\nnot met in this run: {}", left.join(", "))
     }
 }

@@ -13,8 +13,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv, send};
 
-/// The Ethernet address of a neighbour on an interface; it depends on the last octet of its IP
-/// address.
+/// The Ethernet address of a neighbour on an interface, by the last octet of its IP address.
 pub(crate) fn mac(interface: usize, octet: u8) -> MacAddr {
     MacAddr([2, 0x10, interface as u8, 0, 0, octet])
 }

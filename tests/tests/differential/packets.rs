@@ -17,7 +17,7 @@ pub(crate) struct Packet {
     pub(crate) what: String,
 }
 
-/// Destinations that settings concern, in addition to neighbours and the router itself.
+/// Destinations that settings concern, beside neighbours and the router itself.
 pub(crate) const FAR: &str = "10.9.1.7";
 const FAR6: &str = "fd09:1::7";
 
@@ -74,7 +74,7 @@ pub(crate) fn packet(random: &mut Random, macs: &[MacAddr], number: u16, about: 
         _ => ("UDP", head.udp(1000 + number, 7000, &payload)),
     };
     let frame = if is_v4 && random.below(24) == 0 { with_options(frame) } else { frame };
-    let (kind, frame) = match about.contains("-M route") && !is_group && number.is_multiple_of(2) {
+    let (kind, frame) = match about.contains("-M route") && !is_group && number % 2 == 0 {
         true => ("labelled", with_label(frame, ttl)),
         false => (kind, frame),
     };
@@ -133,7 +133,7 @@ fn source4(random: &mut Random, interface: usize, is_group: bool, often: usize) 
         1 => "10.0.1.1".into(),
         2 => format!("10.9.1.{}", 100 + random.below(50)),
         3 => "10.0.0.255".into(),
-        // Linux sends a sender about one error a second (`ip_error` in the kernel).
+        // Linux tells a sender of about one error a second (`ip_error` in the kernel).
         _ => format!("10.0.{interface}.{}", 20 + random.below(20)),
     };
     text.parse().expect("an address")

@@ -1,4 +1,4 @@
-//! The same router twice: with a fast path, and as a plain network namespace.
+//! The same router twice: with a fast path, and as a plain namespace.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -38,7 +38,7 @@ impl Line {
         Line::build(left, right, false, 1)
     }
 
-    /// A line whose right port is in a namespace of its own, where it has the same index as the
+    /// A line with the right port in a namespace of its own, where it has the same index as the
     /// left one.
     pub(crate) fn apart() -> Line {
         Line::build(1500, 1500, true, 1)

@@ -37,10 +37,10 @@ pub(crate) fn count(node: &Node, router: &str) -> usize {
     node.run(&["read", router, "route.count"]).trim().parse().expect("a number")
 }
 
-/// A table of a router's fast path: next hops by prefix.
+/// A table of a router's fast path: ways by prefix.
 fn fast_path(node: &Node, router: &str, family: &str) -> BTreeMap<String, String> {
     let (table, parts) = match family {
-        // Reads half of a table at a time: a full table is too long for one message.
+        // Half of a full table at a time: the whole is too long for a message.
         "-4" => ("route.table", ["0.0.0.0/1", "128.0.0.0/1"]),
         _ => ("route6.table", ["::/1", "8000::/1"]),
     };
@@ -60,7 +60,7 @@ fn fast_path(node: &Node, router: &str, family: &str) -> BTreeMap<String, String
 /// Waits until a router's fast path has the routes that its Linux has, entry by entry, of both
 /// families. Returns how many there are.
 pub(crate) fn compare(node: &Node, router: &str, interfaces: &[&str]) -> usize {
-    // On a busy machine, this takes some time after 100 000 routes have changed.
+    // Where 100 000 routes have changed on a busy machine, this takes a while.
     let limit = Instant::now() + Duration::from_secs(60);
     loop {
         let mut different = Vec::new();

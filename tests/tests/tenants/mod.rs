@@ -115,7 +115,7 @@ impl Tenants {
         europa_tests::Process::start(&argv).expect("europa starts")
     }
 
-    /// Runs `europa` for this node; the command may fail.
+    /// Runs `europa` for this node, and ignores its result.
     pub(crate) fn attempt(&self, arguments: &[&str]) -> Output {
         self.start(arguments).wait(Duration::from_secs(60)).expect("europa ends")
     }

@@ -1,4 +1,4 @@
-//! A neighbour's streams, and the frames on its wires, during changes of the other tenant.
+//! A neighbour's streams and the frames on its wires during changes of the other tenant.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -38,9 +38,9 @@ impl Both {
 }
 
 /// Captures the frames on the wire of a side that Europa must never send. These are frames from
-/// other addresses than the interfaces'. From the hostile router, they are also frames with tags,
-/// other protocols, and addresses to which it is not bound. The neighbour's pings are captured too,
-/// to show that the capture works.
+/// other addresses than the interfaces'; of the hostile router also tags, other protocols, and
+/// addresses that it is not bound to. The neighbour's pings are captured too, to show that the
+/// capture works.
 pub(crate) fn watch(tenants: &Tenants, side: usize) -> Capture {
     let [victim, other] = [&tenants.victim, &tenants.other].map(|tenant| &tenant.macs[side]);
     let allowed = "((ip and src net 10.2.0.0/16) or (arp and arp[14:2] = 0x0a02))";

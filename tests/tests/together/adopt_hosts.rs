@@ -1,5 +1,4 @@
-//! A node is killed and started again: hosts, lines, slow paths and their programs also keep
-//! running.
+//! A node is killed and started again: hosts, lines, slow paths and their programs run on too.
 
 use std::fs;
 use std::thread::sleep;
@@ -69,7 +68,7 @@ fn await_true(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// Kills the node; its children keep running.
+/// Kills the node; its children run on.
 fn kill_node(node: &Node) {
     let pid = node.processes()[0];
     kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL).expect("a kill");

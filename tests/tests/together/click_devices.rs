@@ -119,8 +119,7 @@ fn datagrams_and_unix_sockets() {
     own.set_read_timeout(Some(Duration::from_millis(100))).expect("set");
     let back = own.local_addr().expect("an address").port();
     let port = free_port();
-    // UDP packets arrive, go through Unix sockets to another process as datagrams, and return as
-    // UDP.
+    // UDP packets come in, cross Unix sockets to another process as datagrams, and go back as UDP.
     let _far = start(&format!(
         "Socket(UNIX_DGRAM, {}) -> Strip(1) -> Socket(UDP, 127.0.0.1, {back});
          s :: Socket(UNIX, {}) -> s",

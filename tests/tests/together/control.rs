@@ -1,5 +1,5 @@
-//! The promises of control: a dry run lists all changes, a failed change is undone, and changes by
-//! other programs are repaired.
+//! The promises of control: a dry run lists all changes, a failed change is taken back, and changes
+//! by other programs are repaired.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! A port whose device changes, or the device at its other end.
+//! A port whose device, or the device at its other end, changes.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ fn pings(line: &Line) -> bool {
     ping("10.0.2.2") && ping("fd00:2::2")
 }
 
-/// A line with a router, through which pings pass.
+/// A line with a router, by which pings pass.
 fn line() -> Line {
     let line = Line::new();
     line.up_ipv4();

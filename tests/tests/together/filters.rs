@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use europa_tests::{Namespace, Node, skip_without};
 use serde_json::Value;
 
-/// Hosts `a`, `b` and `c` around router `lab/r`, and a second slice `other`.
+/// Hosts `a`, `b` and `c` around router `lab/r`, and slice `other` beside it.
 fn topology() -> String {
     let mut text = "kind: slice\nname: lab\n---\nkind: slice\nname: other\n---\n\
         kind: router\nname: r\nslice: lab\ninterfaces:\n"
@@ -54,7 +54,7 @@ fn rules(node: &Node, slice: &str) -> Vec<Value> {
     list["filters"].as_array().cloned().expect("a list")
 }
 
-/// Packets that the rules for a port have matched.
+/// Packets that the rules for a port have counted.
 fn counted(node: &Node, port: u16) -> u64 {
     let port = port.to_string();
     let of = |rule: &&Value| rule["rule"]["destination_port"] == *port;
@@ -131,7 +131,7 @@ fn each_action_does_what_it_says() {
     assert_eq!(at("c", 7004).len(), 3, "and its copy");
     assert_eq!(at("b", 7005).len(), 0);
     assert_eq!(at("c", 7005), vec![[&*c, "63"]; 3], "sent elsewhere");
-    // Linux also forwards the packet back by the same interface, until its time to live ends.
+    // Linux also forwards the packet, back by the same interface, until its time to live ends.
     let linux = |node: &Node| node.counters()["lab/r.b@host"].tx;
     let before_slow = linux(&node);
     assert_eq!(at("b", 7006).len(), 0);
@@ -166,8 +166,7 @@ fn rules_of_another_slice_never_match() {
     assert!(refused.stderr.contains("slice \"lab\" has no router \"other\""), "{refused:?}");
 }
 
-/// Filters in the format of ClassBench, for unused addresses except the last one, which is that of
-/// `b`.
+/// Filters as ClassBench writes them, for unused addresses except the last one, which is `b`'s.
 fn many(count: u32, first: u32) -> String {
     let mut text = String::new();
     for number in 0..count {
@@ -186,7 +185,7 @@ fn a_hundred_thousand_rules_are_loaded_while_a_stream_passes() {
     // The node's loop itself prepares changes of rules, so its turns are long.
     let node = up().with_turns_of(Duration::from_secs(1));
     let [a, b] = ["a", "b"].map(|host| node.host(host));
-    // On a busy machine, the hosts' own ends lose packets.
+    // The hosts' own ends lose packets on a busy machine.
     let dropped = || {
         let count = |host: &Namespace, counter| host.counter("eth0", counter).unwrap_or_default();
         count(&a, "tx_dropped") + count(&b, "rx_dropped")
@@ -242,7 +241,7 @@ fn rules_outlive_switch_and_node() {
     assert_eq!(holds(), (3, 0));
     send(&node, 7001, 5);
     until("counting", || counted(&node, 7001) == 5);
-    // The node is killed: the switch keeps running, with its counters.
+    // The node is killed: the switch and its counters run on.
     let switch = node.process("switch");
     let pid = node.kill("node");
     assert_eq!(holds(), (3, 0), "no node runs");
@@ -252,7 +251,7 @@ fn rules_outlive_switch_and_node() {
     assert_eq!(holds(), (3, 0));
     assert_eq!(counted(&node, 7001), 5, "what stayed has its counters");
     assert_eq!(rules(&node, "lab").len(), 2);
-    // The switch is killed: the next one has the rules before it gets packets.
+    // The switch is killed: the next one has the rules before it has packets.
     node.kill("switch");
     until("the next switch", || {
         let running = node.stats()["switch_restarts"] == 1;

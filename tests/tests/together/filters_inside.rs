@@ -1,5 +1,5 @@
 //! Programs inside routers change rules. They change only the rules of their own slice, and their
-//! requests cannot keep the node from serving others.
+//! requests cannot keep the node from others.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use europa_tests::{Node, europa, skip_without};
 use serde_json::Value;
 
-/// A folder with a copy of the program that routers can read: a router has its own `/tmp`, which
-/// hides this repository if that is below `/tmp`.
+/// A folder with a copy of the program that routers can read: a router has its own `/tmp`, below
+/// which this repository may lie.
 fn visible() -> tempfile::TempDir {
     let folder = tempfile::tempdir_in("/srv").expect("a folder");
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).expect("for everybody");
@@ -19,7 +19,7 @@ fn visible() -> tempfile::TempDir {
     folder
 }
 
-/// `a` ── lab/r ── `b`, and a second slice `other`. A program of the router adds a rule when it
+/// `a` ── lab/r ── `b`; slice `other` beside it. A program of the router adds a rule when it
 /// starts.
 fn topology(europa: &Path) -> String {
     let europa = europa.display();
@@ -92,7 +92,7 @@ fn programs_change_rules_of_their_own_slice_only() {
         outside().iter().any(|one| one["rule"]["destination_port"] == "7401")
     });
 
-    // The program adds a rule, which takes effect at once and counts packets, and removes it.
+    // The program adds a rule that takes effect at once and counts, and removes it.
     let added = inside(&["add", "lab", "destination: 10.0.2.2/32, protocol: icmp, action: drop"]);
     assert!(added.status.success(), "{added:?}");
     assert!(!passes(&node));
@@ -124,12 +124,12 @@ fn programs_change_rules_of_their_own_slice_only() {
     assert!(!refused.status.success() && refused.stderr.contains("10 entries"), "{refused:?}");
     assert_eq!(outside().len(), 1, "nothing of it is in force");
 
-    // The socket serves what an owner may do, and refuses requests that are too long.
+    // The socket serves nothing else, and refuses requests that are too long.
     let post = "POST /v1/slices/lab/filters HTTP/1.1\\r\\nhost: x\\r\\ncontent-type: application/json\\r\\n";
     let most = 17 << 20;
     for (says, more, status) in [
-        ("GET /v1/node HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n".to_owned(), 0, "200"),
-        ("POST /v1/down HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n".to_owned(), 0, "403"),
+        ("GET /v1/node HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n".to_owned(), 0, "404"),
+        ("POST /v1/down HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n".to_owned(), 0, "404"),
         (
             "GET /v1/slices/..%2fother/filters HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n".to_owned(),
             0,

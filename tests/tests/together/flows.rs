@@ -9,7 +9,7 @@ use europa_tests::{Namespace, Node, Process, Received, skip_without, tshark};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// The longest wait for a path, or for its end: some lifetimes of 5.25 s.
+/// Longest wait for a path, or for its end: some lifetimes of 5.25 s.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn example() -> String {
@@ -17,7 +17,7 @@ fn example() -> String {
     std::fs::read_to_string(path).expect("the example")
 }
 
-/// Another flow, in addition to that of the example.
+/// A flow beside that of the example.
 fn flow(name: &str, rest: &str) -> String {
     format!(
         "kind: flow\nname: {name}\nslice: lab\nfrom: head\nto: tail\npath: [north, south]\n{rest}\n"
@@ -65,7 +65,7 @@ impl Net {
         serde_json::from_str(&self.node.run(&["lsp", "list", "--json"])).expect("JSON")
     }
 
-    /// The unreserved bandwidth of an interface, in Mb/s.
+    /// Free bandwidth of an interface, in Mb/s.
     fn left(&self, interface: &str) -> u64 {
         let list = self.list();
         let all = list["interfaces"].as_array().cloned().unwrap_or_default();
@@ -196,7 +196,7 @@ fn what_does_not_fit_is_refused_with_the_rfcs_error() {
     assert_eq!(shown["error"]["router"], "head");
     let text = net.node.run(&["lsp", "show", "video"]);
     assert!(text.contains("bandwidth is not available at head (error 1/2)"), "{text}");
-    // A router on the path with less bandwidth refuses the flow.
+    // A router on the way with less bandwidth refuses the flow.
     net.apply(&flow("other", "bandwidth: 25Mb/s").replace("[north, south]", "[south, north]"));
     net.wait("another path is up", || net.is_up("other"));
     net.apply(&flow("third", "bandwidth: 26Mb/s").replace("[north, south]", "[north]"));
@@ -254,7 +254,7 @@ fn state_ends_when_its_head_has_died_in_silence() {
     });
     let took = begun.elapsed();
     println!("forgotten after {took:?}");
-    // The lifetime is 5.25 s from the last refresh, which was up to 1.5 s before.
+    // The lifetime is 5.25 s from the last refresh, which came up to 1.5 s before.
     assert!((3.0..8.0).contains(&took.as_secs_f64()), "{took:?}");
     assert_eq!((net.left("lab/north.south"), net.left("lab/south.tail")), (50, 50));
     kill("-CONT");

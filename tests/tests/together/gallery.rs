@@ -1,4 +1,4 @@
-//! Each example of the gallery does what its first lines describe. A broken variant of it does not.
+//! Each example of the gallery does what its first lines say. A broken variant of it does not.
 //!
 //! The first lines of an example have commands (`# $ COMMAND`), texts that their output contains in
 //! this order (`# > TEXT`), and a change that breaks the example (`# Broken: OLD => NEW`). Commands
@@ -201,9 +201,9 @@ fn every_example_of_the_gallery_is_tried_and_listed() {
         );
         let path = format!("docs/gallery/{name}.svg");
         let picture = fs::read_to_string(root().join(&path)).expect("a drawing");
-        // The first line describes the example.
+        // The first line says what the example is.
         let text = fs::read_to_string(folder().join(&file)).expect("an example");
-        // The drawing contains the nodes, or the hosts and routers, of the example.
+        // Nodes, or hosts and routers, of the example are in the picture.
         let nodes = text.lines().filter_map(|line| line.strip_prefix("    ")?.strip_suffix(':'));
         for node in nodes.filter(|node| !node.starts_with(' ') && file.ends_with(".clab.yml")) {
             assert!(picture.contains(node), "{path} is old: it has no {node}");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use europa_tests::{Node, skip_without};
 
-/// A router between hosts `a` and `b`, with further elements `beside` its wires, and grants.
+/// A router between hosts `a` and `b`, with a configuration beside its wires, and grants.
 fn document(beside: &str, grants: &str) -> String {
     let mut text = format!(
         "kind: slice\nname: red\n---\nkind: router\nname: r\nslice: red\ninterfaces:\n\
@@ -45,7 +45,8 @@ fn elements_have_what_is_granted_and_nothing_else() {
     node.up(&document("t[1] -> Discard;", ""));
     assert!(pings(&node));
 
-    // Without a grant, or with a wrong one, the change is refused and the router keeps running.
+    // Without a grant, or with one for something else, the change is refused and the router runs
+    // on.
     let dump = format!("t[1] -> dump :: ToDump({out});");
     for grants in [String::new(), format!("grants: [{{read: {out}}}, {{write: {other}}}]\n")] {
         if grants.contains("read") {

@@ -51,7 +51,7 @@ fn a_host_writes_to_itself_alone() {
     let inside = |words: &[&str]| node.attempt(&[&["exec", "h"], words].concat());
     await_true("the lines do not end", || inside(&["ls", "/all-done"]).status.success());
 
-    // Other programs of the host see the files that a program has written.
+    // A program's files are there for the host's other programs.
     for (words, wanted) in [
         (&["cat", "/etc/europa-of-a-host"][..], "x\n"),
         (&["cat", "/var/tmp/word"], "two words\n"),
@@ -77,7 +77,7 @@ fn a_host_writes_to_itself_alone() {
     assert!(seen.contains("sleep"), "{seen}");
     let node_process = node.processes()[0].to_string();
     assert!(!inside(&["kill", "-9", &node_process]).status.success());
-    // Root of a host cannot reach the machine.
+    // Root's ways to the machine are closed.
     for words in [
         &["sh", "-c", "echo b > /proc/sysrq-trigger"][..],
         &["sh", "-c", "echo 17 > /proc/sys/kernel/panic"],
@@ -92,7 +92,7 @@ fn a_host_writes_to_itself_alone() {
     }
     assert!(inside(&["cat", "/denied"]).stdout.contains("kernel.panic"), "nothing was refused");
 
-    // Nothing in a host belongs to the machine, except the files that a bind names.
+    // Nothing in a host is the machine's, except the files that a bind names.
     assert_eq!(fs::read_to_string("/proc/sys/kernel/panic").expect("a setting"), panic);
     assert_eq!(fs::read("/etc/passwd").expect("a file"), passwd);
     assert!(!Path::new("/etc/europa-of-a-host").exists());
@@ -135,7 +135,7 @@ fn programs_of_a_host_outlive_the_node() {
     // The next node knows the failure too.
     let listed = || node.attempt(&["get", "hosts"]).stdout;
     await_true("a failed line is forgotten", || listed().contains("degraded"));
-    // If the lines of `run` change, the programs start again, with a new file system.
+    // Other lines of `run` are another start, with a new file system.
     let text = fs::read_to_string(&file).expect("a file").replace("echo kept", "echo new");
     node.run(&["apply", &node.file("node.yaml", &text)]);
     await_true("the lines are not run again", || kept() == "new\n" && running("4322") == 1);

@@ -165,7 +165,7 @@ fn packets_find_receivers_by_ids() {
     prints(&any[0], "to a\n");
     prints(&any[1], "to b\n");
 
-    // The packet goes through a service, and by a trigger to another id.
+    // The packet passes a service, and a trigger to another id.
     let own = overlay.receive(third, &["own"]);
     let _service = overlay.receive(first, &["upper", "--pass-on", "tr a-z A-Z"]);
     overlay.send(sender, "upper,own", "through");
@@ -293,7 +293,7 @@ fn kill_half(count: usize) {
     println!("{} of {count} killed: all deliver after {:?}", killed.len(), start.elapsed());
     let alive: Vec<usize> = all.into_iter().filter(|number| !killed.contains(number)).collect();
     overlay.ring(&alive, 15 * SECOND);
-    // The ring is stable: no packet is lost any longer.
+    // The ring is stable: no packet is lost any more.
     let before: Vec<usize> = receivers.iter().map(lines).collect();
     sleep(SECOND);
     assert!(receivers.iter().zip(&before).all(|(one, before)| lines(one) >= before + 3));

@@ -112,7 +112,7 @@ fn hosts_and_slow_paths_run_images() {
          slow_path:\n  root: {path}\n  files: [{{path: /srv/more.html, text: more, owner: web}}]\n"
     ));
     let get = |from: &str, url: &str| inside(&node, from, &["wget", "-q", "-O", "-", url]);
-    // Each server is the image's command, in the image's folder: it serves the image's pages.
+    // Each server is the image's command, in the image's folder: its pages are the image's.
     for (from, at) in [("alone", "10.0.0.2"), ("web", "10.0.1.2"), ("web", "10.0.0.1")] {
         let url = format!("http://{at}:8080/index.html");
         await_true(&url, || get(from, &url) == "a page of the image\n");
@@ -143,7 +143,7 @@ fn hosts_and_slow_paths_run_images() {
         let server = lines.iter().position(|line| *line == "busybox").expect("a server");
         assert_eq!(lines.get(server + 1), Some(&"200"), "{name}: {said}");
     }
-    // All share the image's files, and none of them sees the files that another one writes.
+    // All share the image's files, and none sees what another one writes.
     let secret = fs::read_dir(store.join("images")).expect("images").flatten();
     let unpacked = secret.filter(|entry| entry.file_name().len() == 64).count();
     assert_eq!(unpacked, 1);
@@ -186,6 +186,9 @@ fn a_document_replaces_the_command_of_an_image() {
         let url = "http://127.0.0.1:8081/index.html";
         inside(&node, "a", &["wget", "-q", "-O", "-", url]) == "a page of the image\n"
     });
+    let file = node.file("none.yaml", &document("user: nobody-here\n"));
+    let said = node.attempt(&["up", &file]);
+    assert!(!said.status.success() || node.run(&["get", "hosts"]).contains("degraded"));
     let machine = node.file(
         "m.yaml",
         "kind: host\nname: m\nnamespace: /proc/1/ns/net\ninterfaces: {e0: {port: m}}\ncommand: [ls]\n",

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use europa_tests::{Node, skip_without};
 
-/// Two routers with OSPF, and a PC at each of them.
+/// Two routers with OSPF and a PC behind each.
 const LAB: &str = "name: pair\ntopology:\n  kinds:\n    frr:\n      image: quay.io/frrouting/frr:10.2.1\n\
     \x20     extras: {frr: {daemons: [ospfd]}}\n  nodes:\n\
     \x20   r1: {kind: frr, startup-config: __clabNodeName__.conf}\n\

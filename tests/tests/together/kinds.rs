@@ -1,5 +1,5 @@
-//! Routers with every kind of match carry real traffic in both directions, while Linux keeps its
-//! own traffic at the same port.
+//! Routers behind every kind of match carry real traffic, both ways, while Linux keeps its own
+//! traffic at the same port.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -80,7 +80,7 @@ fn linux_is_the_other_end_of_a_tunnel() {
             (a, "fd00:2::2"),
             (b, "10.7.0.2"),
             (b, "fd07::2"),
-            // Linux answers packets outside the tunnel.
+            // Linux answers outside the tunnel.
             (a, local),
         ] {
             pings(from, to);

@@ -1,4 +1,4 @@
-//! Tests that mostly wait, and neither measure nor search for remains. They run at the same time;
+//! Tests that mostly wait, and neither measure nor look for remains. They run beside each other;
 //! all other tests have the machine for themselves.
 
 mod adopt_hosts;
@@ -20,7 +20,6 @@ mod import;
 mod kinds;
 #[path = "../line/mod.rs"]
 mod line;
-mod machine_ports;
 mod matches;
 mod mpeg;
 mod own_elements;

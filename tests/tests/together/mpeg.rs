@@ -1,5 +1,5 @@
-//! A router that knows its traffic: if an MPEG transport stream exceeds the output's rate, the
-//! router drops difference frames before key frames.
+//! A router that knows its traffic: if an MPEG transport stream exceeds the rate of the way out,
+//! the router drops difference frames before key frames.
 
 use std::collections::HashMap;
 use std::fs;
@@ -50,8 +50,8 @@ fn frames(file: &Path) -> Vec<(usize, bool)> {
     text.lines().filter_map(frame).collect()
 }
 
-/// Tells which datagrams of a stream arrive if `queue` is before an output with half of the
-/// stream's rate. The test sends the stream in half of its time, to wait less.
+/// Which datagrams of a stream arrive if `queue` stands before a way out with half of the stream's
+/// rate. The test sends the stream in half of its time, to wait less.
 fn survivors(data: &[u8], queue: &str, run: &str) -> Vec<bool> {
     let mut lab = Lab::new().expect("a laboratory");
     let [near, far] = ["near", "far"].map(|name| lab.namespace(name).expect("a namespace"));
@@ -96,7 +96,7 @@ fn survivors(data: &[u8], queue: &str, run: &str) -> Vec<bool> {
     }
     let taken = taken.join().expect("no panic");
     eprintln!("{queue}, {run}: {} of {} datagrams", taken.len(), sent.len());
-    // Continuity counters make equal datagrams rare; equal ones arrive in order.
+    // Continuity counters make equal datagrams rare; those that are come in order.
     let mut places: HashMap<&[u8], Vec<usize>> = HashMap::new();
     for (index, datagram) in sent.iter().enumerate().rev() {
         places.entry(datagram).or_default().push(index);
@@ -119,8 +119,7 @@ fn socket(at: &Namespace, address: &str) -> UdpSocket {
     make.join().expect("a thread")
 }
 
-/// Numbers of the key frames and of the other frames: of those whose datagrams were all received,
-/// and of all.
+/// Numbers of the key frames and of the other frames: those with every datagram received, and all.
 fn whole(frames: &[(usize, bool)], end: usize, came: &[bool]) -> [(usize, usize); 2] {
     let ends = frames.iter().skip(1).map(|(begin, _)| *begin).chain([end]);
     let mut found = [(0, 0); 2];
@@ -147,7 +146,7 @@ fn key_frames_survive_where_a_plain_queue_loses_them() {
     eprintln!("{} frames, {mbits:.2} Mb/s", frames.len());
     let ways =
         [("Queue(60)", "isolated"), ("MPEGQueue(60)", "isolated"), ("MPEGQueue(60)", "inline")];
-    // All runs happen at once, because each mostly waits for the stream.
+    // All runs happen at once: most of their time is the stream's.
     let came = thread::scope(|scope| {
         let data = &data;
         let started = ways.map(|(queue, run)| scope.spawn(move || survivors(data, queue, run)));
@@ -162,7 +161,7 @@ fn key_frames_survive_where_a_plain_queue_loses_them() {
     assert!(plain.1 >= 20, "{} key frames", plain.1);
     for (index, best) in [(1, &mut knowing), (2, &mut inline)] {
         let (queue, run) = ways[index];
-        // If the machine stops, it then sends a burst that no queue of this length can hold: the
+        // A machine that stands still sends a burst that no queue of this length can hold: the
         // best of a few runs counts.
         for _ in 0..4 {
             if best.0 >= best.1 * 9 / 10 {

@@ -1,4 +1,4 @@
-//! A user's own elements, in Rust, in the router of a node: they run in its sandbox, keep their
+//! Elements of a user's own, in Rust, in the router of a node: they run in its sandbox, keep their
 //! state in a hot swap, outlive the node, and a panic ends that router only.
 
 use std::path::{Path, PathBuf};

@@ -62,7 +62,7 @@ fn pings(node: &Node, number: u8) {
     }
 }
 
-/// Sends three datagrams to a port of the other host. Returns a field of those that arrive there.
+/// Sends three datagrams to a port of the other host; returns a field of those that arrive there.
 fn arrives(node: &Node, number: u8, port: u16, field: &str) -> Vec<String> {
     let filter = format!("udp dst port {port}");
     let capture = node.host(&format!("b{number}")).capture("eth0", &filter).expect("a capture");
@@ -77,7 +77,7 @@ fn hex(text: &str) -> String {
     text.bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The number of packets that each rule of a slice has matched, in the order of the list.
+/// Packets that the rules of a slice counted, in the order of the list.
 fn counted(node: &Node, slice: &str) -> Vec<u64> {
     let list: Value =
         serde_json::from_str(&node.run(&["filter", "list", slice, "--json"])).expect("JSON");
@@ -123,7 +123,7 @@ fn rules_answer_to_keys_of_their_own_slice() {
     assert_eq!(counted(&node, "lab"), [3, 3, 3, 3, 3, 3, 3]);
     assert_eq!(counted(&node, "evil"), [3]);
 
-    // While packets pass, the rule gets another result, and then none.
+    // While packets pass, the rule gets another answer, and then none.
     node.run(&["filter", "add", "lab", "priority: 10, key: \"1b5a\", action: {result: \"07\"}"]);
     assert_eq!(payload(1, 7002), [(); 3].map(|()| hex("LINK")));
     node.run(&["filter", "del", "lab", "1"]);
@@ -153,7 +153,7 @@ fn many_packets_come_back_and_no_slot_is_lost() {
     eprintln!("{received:?} of {sent} after a way back: {drops:?}");
     let counted = counted(&node, "lab");
     assert!(counted[0] >= sent, "{counted:?} of {sent}");
-    // On a busy machine, the hosts' own ends lose packets.
+    // The hosts' own ends lose packets on a busy machine.
     let end = |host: &str, counter| node.host(host).counter("eth0", counter).unwrap_or_default();
     let lost = end("a1", "tx_dropped") + end("b1", "rx_dropped");
     received.lost = received.lost.saturating_sub(lost);

@@ -201,7 +201,7 @@ fn at(folder: &Path, blocks: &[Block]) -> String {
     format!("line {}\n{}{}", block.line, block.text, String::from_utf8_lossy(&output))
 }
 
-/// Every page with commands is tested, and few blocks are omitted.
+/// Every page with commands is tried, and hardly any block is left out.
 #[test]
 fn every_page_is_tried() {
     let mut pages = vec!["readme".to_owned(), "sdk".to_owned(), "examples".to_owned()];

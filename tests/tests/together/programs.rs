@@ -1,4 +1,4 @@
-//! Users' own data planes, in C and Python, between two hosts.
+//! Data planes of users' own, in C and Python, between two hosts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -141,7 +141,7 @@ fn programs_in_c_forward_and_filter() {
     std::thread::sleep(Duration::from_millis(500));
     assert!(ticks(&stat()) - before <= 2, "an idle program uses a core");
 
-    // The program has nothing of the machine, except descriptors from the node.
+    // The program has nothing of the machine, except what the node gave it.
     let status = fs::read_to_string(process.join("status")).expect("it runs");
     assert!(status.contains("CapEff:\t0000000000000000") && status.contains("Seccomp:\t2"));
     assert!(status.contains("Uid:\t200"), "{status}");

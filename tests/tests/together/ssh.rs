@@ -1,5 +1,4 @@
-//! Users log in to routers by OpenSSH: only to their own routers, as the router's root, without
-//! rights outside.
+//! Users log in to routers by OpenSSH: into their own, as the router's root, and no further.
 
 mod attempts;
 mod inner;
@@ -27,7 +26,7 @@ const SLICES: &str = "kind: slice\nname: red\n---\nkind: slice\nname: blue\n---\
 /// Time limit of a login on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A node that accepts logins, and the keys of its users.
+/// A node that takes logins, and the keys of its users.
 struct Net {
     node: Node,
     port: String,
@@ -193,7 +192,7 @@ fn commands_run_in_the_users_router_and_in_no_other() {
             ["EUROPA_ROUTER", "HOME", "LANG", "PATH", "PWD", "SHELL", "SHLVL", "_", "OLDPWD"];
         assert!(known.contains(&name), "{variables}");
     }
-    // Exit codes, signals, both outputs and lines are the same as in a shell.
+    // Exit codes, signals, both outputs and lines are those of a shell.
     for (line, code, out, errors) in [
         ("red/r1 exit 7", 7, "", ""),
         ("red/r1 echo a; echo b >&2; false", 1, "a\n", "b\n"),

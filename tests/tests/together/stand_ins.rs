@@ -1,4 +1,4 @@
-//! Tests the commands `containerlab` and `docker`, which Europa replaces, on a lab with real pings.
+//! The commands `containerlab` and `docker` that Europa stands in for, on a lab with real pings.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 const KEYS: [&str; 2] = ["0123456789abcdef", "fedcba9876543210"];
 
-/// Sends packets of a link. Each line of the arguments has the epoch, the key, the number of the
-/// link, and the kind of damage.
+/// Sends packets of a link. Each line of the arguments has epoch, key, number of the link, and the
+/// damage of the packet.
 const FORGE: &str = r#"
 import socket, struct, sys
 to, port = sys.argv[1], int(sys.argv[2])
@@ -149,7 +149,7 @@ fn routers_on_two_nodes_are_joined_by_a_link() {
     for to in ["10.2.0.2", "fd02::2"] {
         let ping = net.host(0).ping(to, 50, &[]).expect("a ping");
         assert!(ping.is_perfect(), "{to}: {ping:?}");
-        // The underlay cannot carry these frames in one packet.
+        // The underlay does not carry these frames as a whole.
         let size = if to.contains(':') { "1452" } else { "1472" };
         let ping = net.host(0).ping(to, 50, &["-M", "do", "-s", size]).expect("a ping");
         assert!(ping.is_perfect(), "{to}, 1500 bytes: {ping:?}");
@@ -165,7 +165,7 @@ fn routers_on_two_nodes_are_joined_by_a_link() {
     let stream = net.host(0).stream("10.2.0.2:5000", 1, 3000, 1400).expect("a stream");
     let stream = stream.paced_by(&sink);
     sleep(Duration::from_millis(300));
-    // The node is killed and started again.
+    // The node is killed and comes back.
     let file = net.nodes[0].file("node.yaml", &routed(0, &tunnel(0, V4, 3, KEYS), "isolated"));
     net.nodes[0].kill("node");
     sleep(Duration::from_millis(100));

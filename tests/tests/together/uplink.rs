@@ -26,7 +26,7 @@ import socket, sys
 with socket.create_connection((sys.argv[1], int(sys.argv[2])), 2) as s: print(s.recv(100).decode())
 "#;
 
-/// A long-lasting connection: it writes the number of received echoes into a file.
+/// A connection that stays: it writes the number of echoes that it got into a file.
 const LASTING: &str = r#"
 import os, socket, time
 s = socket.create_connection(("203.0.113.1", 8080), 2)
@@ -162,7 +162,7 @@ impl Net {
         names.filter(|name| name.starts_with("europa-")).collect()
     }
 
-    /// Packets that a rule of a chain has matched; the rule contains the text `part`.
+    /// Packets that a rule of a chain has counted, by a part of the rule.
     fn counted(&self, chain: &str, part: &str) -> u64 {
         let table = self.table().expect("a table");
         let (_, rest) = table.split_once(&format!("chain {chain} {{")).expect("the chain");
@@ -239,10 +239,10 @@ fn nothing_else_passes_an_uplink() {
     wait("the outside", Duration::from_secs(5), || answered(&r1, "203.0.113.1"));
     wait("the gateway", Duration::from_secs(5), || answered(&pc, "10.1.0.1"));
 
-    // Packets of a host do not use the uplink: the router has no route for them.
+    // Packets of a host do not follow the uplink: the router has no route for them.
     assert!(!answered(&pc, "203.0.113.1"));
     assert_eq!(net.counted("prerouting", "counter"), 0);
-    // Packets of a host do not use the uplink even if the slow path has a route there.
+    // Packets of a host do not follow the uplink even if the slow path has a route there.
     let gateway = net.uplink("s/r1")["gateways"][0].as_str().expect("an address").to_owned();
     let route = ["route", "add", "default", "via", &gateway, "dev", "uplink", "onlink"];
     r1.ip(&route).expect("a route");
@@ -257,7 +257,7 @@ fn nothing_else_passes_an_uplink() {
     assert!(!answered(&r1, &net.address("t/r2")));
     assert!(net.counted("outward", "oifname") > 0);
     assert!(answered(&r2, "203.0.113.1"));
-    // An uplink reaches no program of the machine, although other hosts can reach it.
+    // An uplink reaches no program of the machine, which others reach.
     let _server = net.around.start(&["python3", "-c", SERVER]).expect("a server");
     let who = |to: &str| ["python3", "-c", WHO, to, "8080"].map(str::to_owned);
     wait("the server", Duration::from_secs(5), || {

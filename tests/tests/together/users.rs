@@ -1,5 +1,4 @@
-//! Three users, two slices and unknown callers, over TLS: tests the requests of each, and the
-//! answers.
+//! Three users, two slices and unknown callers, over TLS: the requests of each, and the answers.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -195,26 +194,6 @@ fn forty_attempts_and_none_gets_through() {
         ),
         ("dots in a path", a, "GET", "/v1/routers/red/../blue/secret", none(), 404, "not-found"),
         ("others' rules", a, "GET", "/v1/slices/blue/filters", none(), 404, "not-found"),
-        ("others' ports", a, "GET", "/v1/slices/blue/machine-ports", none(), 404, "not-found"),
-        ("what others have", a, "GET", "/v1/slices/blue/resources", none(), 404, "not-found"),
-        (
-            "a port that is not reserved",
-            a,
-            "POST",
-            "/v1/slices/red/machine-ports",
-            "{\"protocol\":\"tcp\",\"port\":22,\"router\":\"r1\",\"inside\":22}".into(),
-            404,
-            "not-found",
-        ),
-        (
-            "a port for another's router",
-            a,
-            "POST",
-            "/v1/slices/blue/machine-ports",
-            "{\"protocol\":\"tcp\",\"port\":\"any\",\"router\":\"secret\",\"inside\":22}".into(),
-            404,
-            "not-found",
-        ),
         ("a capture", a, "GET", "/v1/captures?target=blue/secret", none(), 404, "not-found"),
         (
             "a link's capture",

@@ -1,4 +1,5 @@
-//! Frames on the wire: written as expressions of scapy, sent, and compared byte by byte.
+//! Frames as they are on the wire: written as expressions of scapy, sent and found again
+//! byte by byte.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use europa_tests::{Captured, Namespace};

@@ -72,8 +72,6 @@ enum Key {
     Mac([u8; 6]),
     Prefix(ipnet::IpNet),
     Udp(u16),
-    Tcp(u16),
-    Icmp,
     Vni(u32),
     Mpls(u32),
     All,
@@ -144,10 +142,6 @@ fn keys(
         Selector::Udp(ports) => {
             ports.iter().map(|p| (Key::Udp(p.value), format!("UDP port {p}"), p.place)).collect()
         }
-        Selector::Tcp(ports) => {
-            ports.iter().map(|p| (Key::Tcp(p.value), format!("TCP port {p}"), p.place)).collect()
-        }
-        Selector::Icmp => vec![(Key::Icmp, "ICMP".to_owned(), fallback)],
         Selector::Vxlan(vxlan) => {
             vec![(Key::Vni(vxlan.vni.value), format!("the VNI {}", vxlan.vni), vxlan.vni.place)]
         }

@@ -5,7 +5,6 @@ use crate::port::Receive;
 use crate::problem::Problem;
 use crate::router::{Router, Run};
 use crate::slice::Programs;
-use crate::xdp::Xdp;
 
 /// Reports missing settings of a kernel router, and settings that it cannot have.
 pub(super) fn kernel(router: &Router, documents: &Documents, problems: &mut Vec<Problem>) {
@@ -32,16 +31,6 @@ pub(super) fn kernel(router: &Router, documents: &Documents, problems: &mut Vec<
         );
         return;
     };
-    user(router, xdp, problems);
-    for hooks in xdp.tc.iter().chain(&xdp.cgroup) {
-        if router.slow_path.is_none() {
-            problems.push(
-                Problem::new(hooks.place, "`tc` and `cgroup` are programs of the slow path")
-                    .label("there is no slow path")
-                    .help("add `slow_path: {}` to the router"),
-            );
-        }
-    }
     let routes = fast_path.routes.first().map(|route| route.place);
     let first = routes.or_else(|| fast_path.neighbours.first().map(|neighbour| neighbour.place));
     if let Some(place) = first.filter(|_| router.slow_path.is_none()) {
@@ -74,24 +63,5 @@ pub(super) fn kernel(router: &Router, documents: &Documents, problems: &mut Vec<
                     .help("leave `receive` out of the port"),
             );
         }
-    }
-}
-
-/// The user part's program is a file of the machine.
-fn user(router: &Router, xdp: &Xdp, problems: &mut Vec<Problem>) {
-    let Some(user) = &xdp.user else { return };
-    if let Some(command) = user.program.first().filter(|command| !command.starts_with('/')) {
-        let message = format!("{:?} is no path from the root", command.value);
-        problems.push(
-            Problem::new(command.place, message)
-                .label("which one is meant?")
-                .help("the first word of `program` is the file, like /opt/red/plane"),
-        );
-    }
-    if let Some(first) = router.grants.first() {
-        problems.push(
-            Problem::new(first.place, "grants are for elements of `click:` and `click_file:`")
-                .label("no one uses it"),
-        );
     }
 }

@@ -130,7 +130,7 @@ pub(super) fn references(draft: &Draft, problems: &mut Vec<Problem>) {
     for router in &draft.documents.routers {
         known("slice", &router.slice);
         for (_, interface) in &router.interfaces.0 {
-            if let Some(port) = &interface.port {
+            for port in interface.port.iter().chain(&interface.standby) {
                 known("port", port);
             }
         }

@@ -263,14 +263,6 @@ fn selector(interface: &Interface, problems: &mut Vec<Problem>) {
             }
             Some("udp")
         }
-        Selector::Tcp(ports) => {
-            for port in ports.iter().filter(|port| port.value == 0) {
-                problems
-                    .push(Problem::new(port.place, "there is no TCP port 0").label("1 to 65535"));
-            }
-            Some("tcp")
-        }
-        Selector::Icmp => Some("icmp"),
         Selector::Mpls(labels) => {
             for label in labels {
                 range("an MPLS label", label, LEAST_LABEL, 0xf_ffff, problems);

@@ -133,7 +133,7 @@ macro_rules! bytes {
         impl Decode for $type {
             fn decode(node: &Node, context: &mut Context) -> Option<Self> {
                 if let Value::Integer(_) | Value::Float(_) = node.value {
-                    // Zeros before the digits are lost.
+                    // Zeros in front of it are lost.
                     let problem = Problem::new(context.place(node), concat!("a number is not ", $what));
                     context.report(problem.label("a number").help("write it in quotes: \"0a01\""));
                     return None;

@@ -4,7 +4,7 @@ use crate::decode::{Decode, Fields};
 
 /// The default of a field: `false`, 0 or nothing.
 pub(super) trait Field: Default + PartialEq {
-    /// Reads the result from a mapping.
+    /// Takes it out of a mapping.
     fn take(fields: &mut Fields<'_, '_>, name: &'static str) -> Self;
 
     /// Whether the field has its default, as if it were not written.

@@ -83,7 +83,7 @@ impl Protocol {
     /// TCP.
     pub const TCP: Protocol = Protocol(6);
 
-    /// Whether packets of this protocol have ports.
+    /// Whether its packets have ports.
     pub fn has_ports(self) -> bool {
         matches!(self.0, 6 | 17 | 33 | 132 | 136)
     }

@@ -51,7 +51,7 @@ pub(super) fn too_low(place: Place, slice: &str, role: Option<Role>) -> Problem 
     problem.label("not yours to change")
 }
 
-/// A name that is already in use.
+/// A name that is taken.
 pub(super) fn in_use(place: Place, what: &str) -> Problem {
     Problem::new(place, format!("{what} is in use")).label("choose another name")
 }

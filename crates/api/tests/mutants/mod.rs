@@ -6,7 +6,7 @@ use std::path::Path;
 /// A text that differs from an example in one place.
 #[derive(Clone, Debug)]
 pub(crate) struct Mutant {
-    /// The example, and the change made to it.
+    /// The example, and its change.
     pub(crate) what: String,
     /// Its new form.
     pub(crate) text: String,

@@ -9,9 +9,8 @@ pub(super) enum Takes {
     Number,
     Context,
     Map,
-    /// Memory of a key of the map in argument 1.
+    /// Memory of a map's key or value, the map being argument 1.
     Key,
-    /// Memory of a value of the map in argument 1.
     MapValue,
     /// Memory that the helper reads; the next argument is its length.
     Reads,
@@ -35,7 +34,7 @@ pub(super) enum Gives {
     Record,
 }
 
-/// The arguments and the result of a helper.
+/// Arguments and result of a helper.
 pub(super) fn signature(helper: u32) -> Option<(&'static [Takes], Gives)> {
     use Takes::{
         Anything, Both, Context, Function, Key, Map, MapValue, Number, Reads, ReadsBefore, Record,
@@ -47,17 +46,12 @@ pub(super) fn signature(helper: u32) -> Option<(&'static [Takes], Gives)> {
         3 => &[Map, Key],
         5 | 7 | 8 | 42 | 118 | 125 | 160 | 208 => &[],
         6 => &[Reads, Number, Number, Number, Number],
-        9 => &[Context, Number, Reads, Number, Number],
-        10 | 11 => &[Context, Number, Number, Number, Number],
         12 => &[Context, Map, Number],
         23 => &[Number, Number],
         25 => &[Context, Map, Number, Reads, Number],
-        26 => &[Context, Number, Writes, Number],
         28 => &[Reads, Number, Reads, Number, Number],
-        34 | 46 | 97 => &[Context],
-        39 | 40 | 44 | 54 | 65 => &[Context, Number],
+        44 | 54 | 65 => &[Context, Number],
         51 => &[Map, Number, Number],
-        68 => &[Context, Number, Writes, Number, Number],
         69 => &[Context, Both(64), Number, Number],
         93 | 94 => &[Record],
         130 => &[Map, Reads, Number, Number],

@@ -14,7 +14,7 @@
 //! | pointers where a helper wants a number, or in memory that it reads | |
 //! | a pointer as verdict | |
 //!
-//! The analysis does not cover side channels, such as the time of an access.
+//! It does not cover side channels, such as the time of an access.
 //!
 //! | file      | concern                                  |
 //! |-----------|------------------------------------------|
@@ -41,9 +41,9 @@ use crate::problem::Problem;
 pub struct Findings {
     /// Instructions that would reveal an address.
     pub problems: Vec<Problem>,
-    /// Functions that may read bytes of their stack before they write them, by the place of their
-    /// first instruction. The cage clears their stack from this distance to its end on; the
-    /// distance is negative.
+    /// Functions, by the place of their first instruction, that may read bytes of their stack before
+    /// they write them. The cage clears their stack from this distance to its end on, which is
+    /// negative.
     pub to_clear: BTreeMap<usize, i32>,
     /// Instructions that read the receiving device of a frame (`ctx->ingress_ifindex`).
     pub device_reads: BTreeSet<usize>,
@@ -51,10 +51,5 @@ pub struct Findings {
 
 /// Analyses linked code, each entry as a separate program.
 pub fn analyse(object: &Object, linked: &Linked) -> Findings {
-    walk::Walk::new(object, linked).run(value::Region::Context)
-}
-
-/// The same for a program in Linux's own path of packets, with a `struct __sk_buff`.
-pub fn analyse_hook(object: &Object, linked: &Linked) -> Findings {
-    walk::Walk::new(object, linked).run(value::Region::Packet)
+    walk::Walk::new(object, linked).run()
 }

@@ -40,7 +40,7 @@ impl Stack {
         Stack { bytes: Box::new([Byte::Unset; STACK]), slots: Box::new([Value::Unset; SLOTS]) }
     }
 
-    /// The places of `count` bytes at distances from `low` to `high` from the stack's end.
+    /// The places of `count` bytes at a distance from the end.
     fn range(low: i32, high: i32, count: usize) -> std::ops::Range<usize> {
         let start = usize::try_from(STACK as i32 + low).unwrap_or(0).min(STACK);
         let end = usize::try_from(STACK as i32 + high).unwrap_or(0).saturating_add(count);
@@ -64,7 +64,7 @@ impl Stack {
         let first = *whole.first()?;
         let slot = *self.slots.get(place / 8)?;
         let is_whole = whole.iter().all(|byte| *byte == first);
-        // Parts of an overwritten pointer are neither a pointer nor a number.
+        // Parts of a pointer that was overwritten are no pointer, and no number either.
         (is_whole && slot.is_pointer() == (first == Byte::Pointer)).then_some(slot)
     }
 
@@ -92,7 +92,7 @@ impl Stack {
         }
     }
 
-    /// Stores a pointer. Returns `false` if the pointer is not stored as a whole and aligned.
+    /// Stores a pointer. `false` if it is not whole and aligned.
     pub(super) fn write_pointer(&mut self, low: i32, high: i32, value: Value) -> bool {
         let range = Stack::range(low, high, 8);
         if low != high || range.len() != 8 || !range.start.is_multiple_of(8) {
@@ -133,9 +133,9 @@ pub(super) struct State {
 
 impl State {
     /// The state at a program's start.
-    pub(super) fn entry(context: Region) -> State {
+    pub(super) fn entry() -> State {
         let mut registers = [Value::Unset; 11];
-        registers[1] = Value::Pointer(context, 0);
+        registers[1] = Value::Pointer(Region::Context, 0);
         registers[10] = frame_pointer(0);
         State { registers, stacks: vec![Stack::new()] }
     }
@@ -151,7 +151,7 @@ impl State {
         called
     }
 
-    /// Merges the state of another path into this one. Returns whether it adds information.
+    /// Adds the state of another path. Returns whether it adds information.
     pub(super) fn join(&mut self, other: &State, widen: bool) -> bool {
         let mut changed = false;
         for (mine, other) in self.registers.iter_mut().zip(&other.registers) {
@@ -165,7 +165,7 @@ impl State {
         changed
     }
 
-    /// Notes that all pointers of one origin are NULL.
+    /// All values of one origin are NULL.
     pub(super) fn is_null(&mut self, origin: u32) {
         let null = Value::Number(crate::leak::value::Range::one(0));
         let mut clear = |value: &mut Value| {

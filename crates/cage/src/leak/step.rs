@@ -1,4 +1,4 @@
-//! One instruction: its effect on a state, or the reason why it is refused.
+//! One instruction: its effect on a state, or why it is refused.
 
 use crate::instruction::{Instruction, LOAD_WIDE, wide};
 use crate::leak::helpers::{self, Gives, Takes};
@@ -6,7 +6,7 @@ use crate::leak::state::{Byte, State};
 use crate::leak::value::{Range, Region, Value};
 use crate::object::Object;
 
-/// The reason why an instruction is refused, for the program's author.
+/// Why an instruction is refused, in words for its author.
 pub(super) type Refusal = &'static str;
 
 pub(super) const ARITHMETIC: Refusal = "arithmetic that makes a number of a pointer";
@@ -18,12 +18,11 @@ pub(super) const MEMORY: Refusal = "a helper reads memory that contains a pointe
 pub(super) const VERDICT: Refusal = "a pointer is returned as a number";
 pub(super) const UNKNOWN: Refusal = "an access that cannot be followed";
 
-/// Regions of the frame: distances in them are no secret. They include the low halves of such
-/// addresses.
+/// Places in the frame, whose distance is no secret; whole, and their low halves.
 const PLACES: &[Region] = &[Region::Frame, Region::FrameEnd];
 const SHORT_PLACES: &[Region] = &[Region::Frame, Region::FrameEnd, Region::FrameLow];
 
-/// Functions whose stacks the cage must clear, by depth, with the start of the part to clear.
+/// Functions whose stacks the cage clears, by depth, and from where on.
 pub(super) type Unset = Vec<(u8, i32)>;
 
 fn get(state: &State, register: u8) -> Value {
@@ -45,7 +44,7 @@ pub(super) fn arithmetic(state: &mut State, instruction: Instruction) -> Result<
         _ => get(state, src),
     };
     let old = get(state, dst);
-    // A change of the byte order has no second operand; a move has no first.
+    // Byte order has no second operand; a move has no first.
     let unary = matches!(operation, 0x80 | 0xd0);
     let first = if operation == 0xb0 { Value::NUMBER } else { old };
     let second = if unary { Value::NUMBER } else { by };
@@ -81,7 +80,7 @@ fn moved(pointer: Value, by: Range, back: bool) -> Result<Value, Refusal> {
     let Value::Pointer(region, origin) = pointer else { return Err(ARITHMETIC) };
     Ok(match region {
         Region::Stack { depth, low, high } => {
-            // A distance is a signed number; if it is large, it may be any number.
+            // A distance is a signed number; a far one may be any number.
             let near =
                 |number: u64| i32::try_from(number.cast_signed()).ok().filter(|n| n.abs() <= 1024);
             let both = near(by.low).zip(near(by.high)).filter(|(from, to)| from <= to);
@@ -134,7 +133,7 @@ impl Range {
     }
 }
 
-/// Follows a wide load. `function` is the place to which its immediate leads.
+/// A wide load. `function` is the place that its immediate leads to.
 pub(super) fn load_wide(state: &mut State, instruction: Instruction, high: i32, function: usize) {
     let low = instruction.immediate.cast_unsigned();
     let value = match instruction.src {
@@ -146,7 +145,7 @@ pub(super) fn load_wide(state: &mut State, instruction: Instruction, high: i32, 
     set(state, instruction.dst, value);
 }
 
-/// The number of bytes of a memory access.
+/// Bytes that a memory access is for.
 fn bytes(code: u8) -> usize {
     match code & 0x18 {
         0x00 => 4,
@@ -159,7 +158,7 @@ fn bytes(code: u8) -> usize {
 /// Offset of `ingress_ifindex` in the context.
 const DEVICE: i16 = 12;
 
-/// Whether an instruction reads the frame's receiving device.
+/// Whether a read is that of the frame's receiving device.
 pub(super) fn reads_device(state: &State, instruction: Instruction) -> bool {
     let of_context = matches!(get(state, instruction.src), Value::Pointer(Region::Context, _));
     of_context && instruction.offset == DEVICE && bytes(instruction.code) == 4
@@ -184,13 +183,6 @@ pub(super) fn load(
             16.. => number,
             _ => return Err(UNKNOWN),
         },
-        Value::Pointer(Region::Packet, _) => match offset {
-            76 | 140 => Value::Pointer(Region::Frame, 0),
-            80 => Value::Pointer(Region::FrameEnd, 0),
-            // `flow_keys` and `sk` are memory of the kernel.
-            144..152 | 168..176 => return Err(UNKNOWN),
-            _ => number,
-        },
         Value::Pointer(Region::Stack { depth, low, high }, _) => {
             let (low, high) = (low + i32::from(offset), high + i32::from(offset));
             let Some(stack) = state.stacks.get(usize::from(depth)) else { return Err(UNKNOWN) };
@@ -213,7 +205,7 @@ pub(super) fn load(
     Ok(())
 }
 
-/// Follows a write to memory; for an atomic operation, also the fetched value.
+/// A write to memory; `atomic` with the fetched value.
 pub(super) fn store(
     state: &mut State,
     instruction: Instruction,
@@ -247,7 +239,7 @@ pub(super) fn store(
                 stack.write_data(low, high, count, if atomic { Value::NUMBER } else { value });
             }
         }
-        Value::Pointer(Region::Frame | Region::Value | Region::Record | Region::Packet, _)
+        Value::Pointer(Region::Frame | Region::Value | Region::Record, _)
             if !value.is_pointer() => {}
         Value::Pointer(..) if value.is_pointer() => return Err(STORE),
         _ => return Err(UNKNOWN),
@@ -258,7 +250,7 @@ pub(super) fn store(
     Ok(())
 }
 
-/// Follows a comparison. Returns the states in which it holds and in which it does not.
+/// A comparison: the states where it holds and where it does not.
 pub(super) fn compare(state: &State, instruction: Instruction) -> Result<(State, State), Refusal> {
     let Instruction { code, dst, src, immediate, .. } = instruction;
     let (is_wide, operation) = (code & 7 == 5, code & 0xf0);
@@ -303,7 +295,7 @@ pub(super) fn compare(state: &State, instruction: Instruction) -> Result<(State,
     Ok((holds, not))
 }
 
-/// The ranges of a number for which a comparison holds, and for which it does not.
+/// The ranges of a number where a comparison holds, and where not.
 fn split(operation: u8, number: Range, limit: u64) -> (Range, Range) {
     let below = Range { low: number.low, high: number.high.min(limit.saturating_sub(1)) };
     let up_to = Range { low: number.low, high: number.high.min(limit) };
@@ -324,7 +316,7 @@ fn split(operation: u8, number: Range, limit: u64) -> (Range, Range) {
     (sane(yes), sane(no))
 }
 
-/// Follows a helper's call, except callbacks. `origin` is the new origin of its result.
+/// A helper's call, callbacks apart. `origin` is new for its result.
 pub(super) fn help(
     object: &Object,
     state: &mut State,
@@ -363,7 +355,7 @@ pub(super) fn help(
     Ok(())
 }
 
-/// Checks memory that a helper reads or writes.
+/// Memory that a helper reads or writes.
 fn touch(
     state: &mut State,
     argument: Value,

@@ -27,7 +27,7 @@ impl Range {
         Range { low: self.low.min(other.low), high: self.high.max(other.high) }
     }
 
-    /// Changes both ends by the same function; if this overflows, the result is all numbers.
+    /// Both ends changed by the same function, or all numbers if it overflows.
     pub(super) fn map(self, by: impl Fn(u64) -> Option<u64>) -> Range {
         match (by(self.low), by(self.high)) {
             (Some(low), Some(high)) if low <= high => Range { low, high },
@@ -45,8 +45,6 @@ impl Range {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Region {
     Context,
-    /// The context of a program in Linux's own path of packets, `struct __sk_buff`.
-    Packet,
     /// A function's stack by its depth, at these distances from its end.
     Stack {
         depth: u8,
@@ -68,10 +66,10 @@ pub(super) enum Region {
 /// The known facts about a register or eight bytes of stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
-    /// The value is not set on some path.
+    /// It is not set on some path.
     Unset,
     Number(Range),
-    /// A pointer or NULL; either all pointers of one origin are NULL, or none.
+    /// A pointer, or NULL; pointers of one origin are NULL together.
     Pointer(Region, u32),
     /// A pointer or a number, or different pointers.
     Mixed,
@@ -90,7 +88,7 @@ impl Value {
             (a, b) if a == b => a,
             (Value::Number(a), Value::Number(b)) => Value::Number(a.join(b)),
             (Value::Unset, other) | (other, Value::Unset) => {
-                // The verifier refuses the use of such a value; its possible values must be kept.
+                // The verifier refuses its use; its possible values must be kept.
                 if other.is_pointer() { Value::Mixed } else { Value::Unset }
             }
             (Value::Number(number), pointer @ Value::Pointer(..))
@@ -117,8 +115,7 @@ impl Value {
         }
     }
 
-    /// The same, but a growing value becomes as large as possible, so that the analysis of loops
-    /// ends.
+    /// The same, but a growing value becomes as large as possible, so that loops end.
     pub(super) fn widen(self, newer: Value) -> Value {
         match (self, self.join(newer)) {
             (Value::Number(old), Value::Number(new)) if old != new => {

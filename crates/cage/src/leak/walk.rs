@@ -1,4 +1,4 @@
-//! Follows all paths, function by function: each call is followed with its arguments.
+//! All paths, function by function: each call is followed with its arguments.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,9 +11,9 @@ use crate::link::Linked;
 use crate::object::Object;
 use crate::problem::Problem;
 
-/// The maximum number of analysed instructions. An instruction counts again for each path.
+/// Most instructions that are looked at, counting each again for each path.
 const MAX_STEPS: usize = 4_000_000;
-/// The maximum number of distinguished calls.
+/// Most calls that are distinguished.
 const MAX_CALLS: usize = 20_000;
 /// Deepest nesting of calls.
 const MAX_DEPTH: usize = 8;
@@ -26,9 +26,9 @@ const LOOP: u32 = 181;
 struct Frame {
     /// The function's first instruction.
     start: usize,
-    /// The calling frame, its next instruction, and whether a helper made the call.
+    /// The calling frame, its next instruction, and whether a helper called.
     caller: Option<(usize, usize, bool)>,
-    /// The caller's state at the call, if the caller waits for this function.
+    /// The caller's state at the call, if it waits for it.
     kept: Option<State>,
     depth: usize,
 }
@@ -40,7 +40,7 @@ pub(super) struct Walk<'a> {
     frames: Vec<Frame>,
     /// By calling frame and place.
     known: HashMap<(usize, usize), usize>,
-    /// States at places where paths meet, with the number of joins so far.
+    /// States where paths meet: joins so far.
     states: HashMap<(usize, usize), (State, u32)>,
     waiting: Vec<(usize, usize)>,
     refused: BTreeSet<(usize, Refusal)>,
@@ -48,7 +48,7 @@ pub(super) struct Walk<'a> {
     steps: usize,
 }
 
-/// The next instruction on a path.
+/// The successor of an instruction on a path.
 enum Next {
     On,
     Jump(usize),
@@ -71,12 +71,11 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Follows all paths of each entry, whose argument is this context.
-    pub(super) fn run(mut self, context: Region) -> Findings {
+    pub(super) fn run(mut self) -> Findings {
         for entry in self.linked.entries.clone() {
             let frame = self.frames.len();
             self.frames.push(Frame { start: entry, caller: None, kept: None, depth: 0 });
-            self.arrive(frame, entry, &State::entry(context));
+            self.arrive(frame, entry, &State::entry());
             while let Some((frame, at)) = self.waiting.pop() {
                 if self.steps > MAX_STEPS || self.frames.len() > MAX_CALLS {
                     self.findings.problems.push(Problem::new(
@@ -199,7 +198,7 @@ impl<'a> Walk<'a> {
         result
     }
 
-    /// Notes that the stack at this depth, seen from a frame, must be cleared from `lowest` on.
+    /// The stack at this depth, seen from a frame, needs clearing from `lowest` on.
     fn clear(&mut self, frame: usize, depth: usize, lowest: i32) {
         let mut at = Some(frame);
         while let Some(frame) = at.and_then(|at| self.frames.get(at)) {
@@ -268,7 +267,7 @@ impl<'a> Walk<'a> {
         }
         back.registers[0] = if callback { Value::NUMBER } else { result };
         if callback {
-            // The next iteration begins with the remaining part of this state.
+            // The next turn begins with the rest of this one.
             let again = self.states.get(&(frame, start)).map(|(entry, _)| {
                 let [_, a, b, c, d, e, ..] = entry.registers;
                 back.call([a, b, c, d, e])

@@ -1,4 +1,4 @@
-//! Internet checksums, computed as in the kernel.
+//! Internet checksums as the kernel computes them.
 
 /// Ones'-complement sum of two numbers of 32 bits.
 fn add(a: u32, b: u32) -> u32 {
@@ -11,7 +11,7 @@ fn partial(bytes: &[u8], seed: u32) -> u32 {
     let mut sum = u64::from(seed);
     let (words, rest) = bytes.as_chunks::<4>();
     for word in words {
-        // At most 2^16 words, so there is no overflow.
+        // 2^16 words at most: no overflow.
         sum += u64::from(u32::from_le_bytes(*word));
     }
     let mut last = [0; 4];
@@ -22,7 +22,7 @@ fn partial(bytes: &[u8], seed: u32) -> u32 {
     add(sum as u32, (sum >> 32) as u32)
 }
 
-/// `bpf_csum_diff` with the result of Linux 6.13 and later: 16 bits.
+/// `bpf_csum_diff` as Linux 6.13 and later answers it: 16 bits.
 pub(super) fn difference(from: &[u8], to: &[u8], seed: u32) -> u64 {
     let sum = match (from.is_empty(), to.is_empty()) {
         (false, false) => add(partial(to, seed), !partial(from, 0)),

@@ -1,8 +1,7 @@
 //! The loop over instructions.
 //!
-//! Fuel, the limit on executed instructions, is counted only at backward jumps and calls: each
-//! costs as many units as instructions can follow until the next of them. Other instructions need
-//! no count.
+//! Fuel is taken only at backward jumps and calls: as many units as instructions can follow until
+//! the next of them. Straight code needs no count.
 
 use crate::user::machine::{Cause, Fault, Host, Target};
 use crate::user::memory::{MAX_DEPTH, Memory, Outside, stack_end};
@@ -286,7 +285,7 @@ impl Run<'_, '_> {
                     depth += 1;
                     regs[10] = stack_end(depth);
                     pc = step.offset as usize;
-                    // The immediate of the instruction is the function's length.
+                    // The instruction has the function's length as its immediate.
                     burn!(step.immediate);
                 }
                 code::TO_LE => set!(regs[d] & width_mask(k)),
@@ -309,7 +308,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Runs one atomic operation. Returns the fetched value, and whether it goes into register 0.
+    /// One atomic operation. Returns the fetched value, and whether it goes into register 0.
     fn atomic(
         &mut self,
         address: u64,
@@ -344,7 +343,7 @@ impl Run<'_, '_> {
 pub(super) enum Stopped {
     /// At the call.
     Here(Cause),
-    /// A fault in a function that the helper called.
+    /// In a function that the helper called.
     Inside(Fault),
 }
 
@@ -377,7 +376,7 @@ fn divide_short(a: u64, b: u64) -> u32 {
     if b == 0 { 0 } else { a.wrapping_div(b).cast_unsigned() }
 }
 
-/// The remainder of a division by zero is the dividend.
+/// The rest of a division by zero is the dividend.
 fn remainder(a: u64, b: u64) -> u64 {
     let (a, b) = (a.cast_signed(), b.cast_signed());
     if b == 0 { a } else { a.wrapping_rem(b) }.cast_unsigned()

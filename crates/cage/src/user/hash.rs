@@ -1,8 +1,8 @@
-//! Hash tables, hash tables that evict the least recently used entry, and longest-prefix tries.
+//! Hash tables, least-recently-used ones, and longest-prefix tries.
 //!
-//! All memory is allocated when the map is made, as zeros that cost no memory until they are
-//! touched. A trie is a hash table too: it looks up prefixes from the longest length in use to the
-//! shortest; for IPv4 this needs at most 33 look-ups.
+//! Everything is allocated when the map is made, as zeros that cost no memory until they are
+//! touched. A trie is a hash table too: prefixes are looked up from the longest length in use to
+//! the shortest, which for IPv4 are at most 33 look-ups.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -10,7 +10,7 @@ use crate::definition::MapKind;
 use crate::user::map::{E2BIG, EEXIST, EINVAL, ENOENT};
 
 const ENOSPC: i64 = -28;
-/// The longest key of a trie: 4 bytes of length and 256 of address.
+/// Longest key of a trie: 4 bytes of length and 256 of address.
 const MAX_PREFIX_KEY: usize = 260;
 
 /// Keys with the numbers of their values.
@@ -18,20 +18,20 @@ const MAX_PREFIX_KEY: usize = 260;
 pub(super) struct Table {
     key_bytes: usize,
     max_entries: u32,
-    /// The first entry of each bucket, plus 1.
+    /// First entry of each bucket, plus 1.
     buckets: Vec<u32>,
     /// The next entry of the same bucket or of the free list, plus 1.
     next: Vec<u32>,
     used: Vec<bool>,
     keys: Vec<u8>,
-    /// Entries from this one on have never been used.
+    /// Entries from this one on were never used.
     fresh: u32,
     free: u32,
     seed: u64,
-    /// Entries that were looked up since `hand` passed them; only in a table that evicts entries.
+    /// Entries that were looked up since `hand` passed them; only for a table that evicts.
     recent: Option<Vec<bool>>,
     hand: u32,
-    /// The number of prefixes of each length; only in a trie.
+    /// Numbers of prefixes by length; only of a trie.
     lengths: Option<Vec<u32>>,
     /// Lengths in use, longest first.
     in_use: Vec<u32>,
@@ -92,7 +92,7 @@ impl Table {
         self.keys.get(start..start + self.key_bytes).unwrap_or_default()
     }
 
-    /// The entry of this key; in a trie, of the masked key.
+    /// The entry of this key, which for a trie is masked.
     #[inline(always)]
     fn locate(&self, key: &[u8]) -> Option<u32> {
         let mut at = self.buckets.get(self.bucket(key)).copied()?;
@@ -125,7 +125,7 @@ impl Table {
         Some(entry)
     }
 
-    /// The entry of the longest matching prefix.
+    /// The entry of the longest prefix that fits.
     fn longest(&self, key: &[u8]) -> Option<u32> {
         let most = u32::from_le_bytes(*key.first_chunk()?);
         if most as usize > (self.key_bytes - 4) * 8 {
@@ -136,7 +136,7 @@ impl Table {
         fitting.copied().find_map(|length| self.locate(masked(key, length, &mut buffer)?))
     }
 
-    /// The entry of a key; a new entry if there is none.
+    /// The entry of a key, a new one if there is none.
     pub(super) fn insert(
         &mut self,
         key: &[u8],
@@ -150,7 +150,7 @@ impl Table {
             if only_new {
                 return Err(EEXIST);
             }
-            // A trie returns the key in its latest form, including the bits after the prefix.
+            // A trie returns the key in its latest form, bits after the prefix included.
             self.set_key(entry, original);
             return Ok(entry);
         }
@@ -217,10 +217,9 @@ impl Table {
         }
     }
 
-    /// Frees an entry that was not looked up for a long time; `hand` finds approximately the oldest
-    /// one.
+    /// Frees an entry that was not looked up for the longest time, by the approximation of `hand`.
     fn evict(&mut self) -> Result<u32, i64> {
-        // One round clears all marks, so the second round ends at its first entry.
+        // One round clears all marks, so the second one ends at its first entry.
         for _ in 0..=self.max_entries {
             let entry = self.hand;
             self.hand = (self.hand + 1) % self.max_entries;
@@ -259,7 +258,7 @@ impl Table {
         }
     }
 
-    /// Counts the prefixes of each length.
+    /// Keeps the lengths of prefixes in use.
     fn count(&mut self, key: &[u8], more: bool) {
         let Some(lengths) = &mut self.lengths else { return };
         let Some(length) = key.first_chunk().map(|length| u32::from_le_bytes(*length)) else {
@@ -289,7 +288,7 @@ impl Table {
     }
 }
 
-/// A key cut to `length` bits, followed by zeros.
+/// A key cut to `length` bits, with zeros behind.
 fn masked<'a>(key: &[u8], length: u32, buffer: &'a mut [u8; MAX_PREFIX_KEY]) -> Option<&'a [u8]> {
     let to = buffer.get_mut(..key.len())?;
     to.fill(0);
@@ -302,7 +301,7 @@ fn masked<'a>(key: &[u8], length: u32, buffer: &'a mut [u8; MAX_PREFIX_KEY]) -> 
     Some(to)
 }
 
-/// Whether a key has the prefix of a masked key; the bits after the prefix may differ.
+/// Whether a prefix, with any bits behind, is that of a masked key.
 fn same_prefix(own: &[u8], key: &[u8]) -> bool {
     let Some(length) = key.first_chunk().map(|length| u32::from_le_bytes(*length)) else {
         return false;

@@ -1,4 +1,4 @@
-//! Helper calls. Their results are those of the kernel.
+//! Helper calls. Results are the kernel's.
 
 use crate::definition::MapKind;
 use crate::user::checksum;
@@ -21,14 +21,14 @@ const MAX_OFFSET: u64 = 0xffff;
 /// Verdicts.
 const ABORTED: u64 = 0;
 const REDIRECT: u64 = 4;
-/// The flags of a redirection that contain the verdict if there is no target.
+/// Flags of redirections: the verdict if there is no target.
 const ACTION_MASK: u64 = 3;
 const BROADCAST: u64 = 8;
 const BUT_INGRESS: u64 = 16;
-/// The position in the flags of a perf event of the number of a frame's bytes that are appended.
+/// Bytes of a frame that are appended to a perf event: where the flags have their number.
 const EVENT_FRAME_SHIFT: u32 = 32;
 const EVENT_FRAME_MASK: u64 = 0xfffff;
-/// The longest string that `bpf_strncmp` compares.
+/// Longest string that `bpf_strncmp` compares.
 const MAX_STRING: u64 = 4096;
 
 fn ok(value: i64) -> Result<Next, Stopped> {
@@ -277,7 +277,7 @@ impl Run<'_, '_> {
         let length = bounds.map_or(self.steps.len(), |(start, end)| end - start);
         for turn in 0..turns {
             let result = self.execute(place, [turn, with], depth + 1).map_err(Stopped::Inside)?;
-            // The loop over these bytes consumes no fuel itself.
+            // Straight code takes no fuel itself.
             self.fuel -= length as i64;
             if self.fuel < 0 {
                 return Err(Cause::Fuel.into());

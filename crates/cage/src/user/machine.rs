@@ -1,4 +1,4 @@
-//! A program that is ready to run, and its verdict on a frame.
+//! A program ready to run, and its verdict on a frame.
 
 use crate::definition::MapKind;
 use crate::link::Linked;
@@ -42,7 +42,7 @@ pub trait Host {
     /// Any number.
     fn random(&mut self) -> u32;
 
-    /// `bpf_fib_lookup`: fills in `struct bpf_fib_lookup`, and returns a `BPF_FIB_LKUP_RET_...`.
+    /// `bpf_fib_lookup`: fills in `struct bpf_fib_lookup`, answers `BPF_FIB_LKUP_RET_...`.
     fn fib_lookup(&mut self, parameters: &mut [u8; 64], flags: u32) -> i64;
 }
 
@@ -51,7 +51,7 @@ pub trait Host {
 pub struct Closed {
     /// The time.
     pub now_ns: u64,
-    /// The state of the random number generator.
+    /// State of the generator of numbers.
     pub seed: u32,
 }
 
@@ -94,7 +94,7 @@ pub enum Target {
     Devices {
         /// Number of the map.
         map: usize,
-        /// Whether the frame is not sent back to its input.
+        /// The frame is not sent back to its input.
         but_ingress: bool,
     },
     /// A CPU's queue.
@@ -106,7 +106,7 @@ pub enum Target {
 /// A program's verdict on a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// `XDP_ABORTED`, or a number without a meaning.
+    /// `XDP_ABORTED`, or a number that means nothing.
     Aborted,
     /// `XDP_DROP`.
     Drop,
@@ -121,23 +121,23 @@ pub enum Verdict {
 /// Why a program was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
-    /// The program accessed memory outside its regions.
+    /// It accessed memory outside its regions.
     #[error("{} of {bytes} bytes out of bounds, at {address:#x}", if *write { "a write" } else { "a read" })]
     Memory {
         /// The address.
         address: u64,
         /// Number of bytes.
         bytes: usize,
-        /// Whether the access was a write.
+        /// Whether it wrote.
         write: bool,
     },
-    /// The program ran for too long.
+    /// It ran for too long.
     #[error("too many instructions for one frame")]
     Fuel,
-    /// The program's calls are nested too deeply.
+    /// Its calls are nested too deeply.
     #[error("functions call each other more than {MAX_DEPTH} deep")]
     Depth,
-    /// The program called an unknown helper.
+    /// It called an unknown helper.
     #[error("helper {0} is not available")]
     Helper(u64),
     /// A helper's argument is wrong.
@@ -152,7 +152,7 @@ pub enum Cause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("instruction {at}: {cause}")]
 pub struct Fault {
-    /// The number of the instruction in [`Linked::code`].
+    /// Number of the instruction in [`Linked::code`].
     pub at: usize,
     /// Why.
     pub cause: Cause,
@@ -174,10 +174,10 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Prepares linked code; the first of its entries will run.
+    /// Prepares linked code; the first of its entries runs.
     ///
     /// # Errors
-    /// The list of all mistakes that prevent a run.
+    /// All mistakes that prevent a run, at once.
     pub fn new(object: &Object, linked: &Linked, setup: &Setup) -> Result<Machine, Problems> {
         let mut problems = crate::check::check_user(object, linked);
         let steps = step::decode(object, linked).unwrap_or_else(|more| {
@@ -187,7 +187,7 @@ impl Machine {
         let mut budget = setup.limits.map_bytes;
         let mut maps = Vec::with_capacity(object.maps.len());
         for (definition, used) in object.maps.iter().zip(&linked.used) {
-            // The check has reported forbidden types, with the line that uses them.
+            // The check has reported types that are not allowed, with the line that uses them.
             let made = match (used, definition.kind()) {
                 (true, Some(_)) => Map::new(definition, &mut budget),
                 _ => Ok(Map::unused()),
@@ -219,7 +219,7 @@ impl Machine {
     /// Runs the program on a frame. Allocates nothing.
     ///
     /// # Errors
-    /// The reason why the program was stopped; the frame keeps the changes so far.
+    /// The reason why it was stopped; the frame keeps the changes so far.
     #[inline]
     pub fn run(
         &mut self,
@@ -258,7 +258,7 @@ impl Machine {
         &self.maps
     }
 
-    /// All maps, for changes.
+    /// All maps, to change.
     pub fn maps_mut(&mut self) -> &mut [Map] {
         &mut self.maps
     }
@@ -268,8 +268,8 @@ impl Machine {
         self.maps.get(map).into_iter().flat_map(Map::numbers)
     }
 
-    /// Moves the contents of maps with the same name and shape from an older program to this one.
-    /// Program arrays and global variables are not moved.
+    /// Moves the contents of maps with the same name and shape from an older program. Program
+    /// arrays and global variables are not moved.
     pub fn adopt(&mut self, old: &mut Machine) {
         for map in self.maps.iter_mut().filter(|map| map.can_move()) {
             if let Some(old) = old.maps.iter_mut().find(|old| old.is_like(map)) {
@@ -284,7 +284,7 @@ impl Machine {
     }
 }
 
-/// Fills the program arrays as the source and the setup declare.
+/// Fills the program arrays from the source's declarations and the setup.
 fn fill_program_arrays(
     object: &Object,
     linked: &Linked,

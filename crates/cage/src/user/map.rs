@@ -1,6 +1,6 @@
-//! Maps in this process's memory, with the results of the kernel's maps.
+//! Maps in this process's memory, with the kernel's answers.
 //!
-//! There is one CPU here, so maps with a value for each CPU have one value only.
+//! There is one CPU here, so maps with a value for each CPU have one value.
 
 use crate::definition::{MapDefinition, MapKind};
 use crate::problem::Problem;
@@ -29,9 +29,9 @@ pub struct Map {
     key_bytes: usize,
     value_bytes: usize,
     max_entries: u32,
-    /// The distance of two values in memory.
+    /// Distance of two values in memory.
     stride: usize,
-    /// The address of a value is the value's number shifted by this, plus an offset.
+    /// An address of a value is its number shifted by this, plus an offset.
     shift: u32,
     read_only: bool,
     values: Vec<u8>,
@@ -50,7 +50,7 @@ enum Index {
 }
 
 impl Map {
-    /// Makes a map. `budget` is the memory that all maps together may still use, in bytes.
+    /// Makes a map. `budget` is the memory left for all maps together, in bytes.
     ///
     /// # Errors
     /// The mistake of the definition.
@@ -135,7 +135,7 @@ impl Map {
             value_bytes,
             max_entries,
             stride,
-            // The distance is twice the length, so that memory after each value is invalid.
+            // The distance is twice the length: memory behind each value is invalid.
             shift: value_bytes.max(1).next_power_of_two().trailing_zeros() + 1,
             read_only: definition.flags & READ_ONLY_FOR_PROGRAMS != 0,
             values,
@@ -163,18 +163,18 @@ impl Map {
         }
     }
 
-    /// Whether another program may continue to use the map.
+    /// Whether another program may continue to use it.
     pub(super) fn can_move(&self) -> bool {
         self.kind != MapKind::ProgArray && !self.name.starts_with('.') && !self.name.is_empty()
     }
 
-    /// Whether the map has the same name and shape as another.
+    /// Whether it has the same name and shape.
     pub(super) fn is_like(&self, other: &Map) -> bool {
         let shape = |map: &Map| (map.kind, map.key_bytes, map.value_bytes, map.max_entries);
         self.name == other.name && shape(self) == shape(other) && self.read_only == other.read_only
     }
 
-    /// Whether programs cannot change the map's values.
+    /// Whether programs may not change its values.
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
@@ -204,8 +204,7 @@ impl Map {
         self.max_entries
     }
 
-    /// The bytes at an address; `shift` splits the address into the number of the value and an
-    /// offset.
+    /// The bytes at an address, which `shift` splits into the number of the value and an offset.
     #[inline(always)]
     fn range(&self, offset: usize, count: usize) -> Option<std::ops::Range<usize>> {
         let within = offset & ((1 << self.shift) - 1);
@@ -236,7 +235,7 @@ impl Map {
         }
     }
 
-    /// The offset of a value in an address.
+    /// Offset of a value in an address.
     #[inline(always)]
     pub(super) fn address_of(&self, number: u32) -> u64 {
         u64::from(number) << self.shift
@@ -279,9 +278,9 @@ impl Map {
         self.value(number)
     }
 
-    /// Sets the value of a key. Returns 0, or a negative error number of the kernel.
+    /// Sets the value of a key; 0, or a negative error number of the kernel.
     pub fn update(&mut self, key: &[u8], value: &[u8], flags: u64) -> i64 {
-        // Bit 2 requests a lock during the copy, which only this thread would use.
+        // Bit 2 asks for a lock around the copy; only this thread runs here.
         let flags = flags & !4;
         if flags > EXIST || key.len() != self.key_bytes || value.len() != self.value_bytes {
             return EINVAL;
@@ -314,7 +313,7 @@ impl Map {
         0
     }
 
-    /// Removes a key. Returns 0, or a negative error number of the kernel.
+    /// Removes a key; 0, or a negative error number of the kernel.
     pub fn delete(&mut self, key: &[u8]) -> i64 {
         if key.len() != self.key_bytes {
             return EINVAL;
@@ -380,7 +379,7 @@ impl Map {
         self.ring().map(|ring| ring.take(most)).unwrap_or_default()
     }
 
-    /// Records for which there was no room.
+    /// Records that found no room.
     pub fn lost_records(&self) -> u64 {
         match &self.index {
             Index::Ring(ring) => ring.lost(),

@@ -1,7 +1,7 @@
 //! Regions and their bounds.
 //!
-//! An address is a number whose top four bits name its region; the other bits are an offset. A
-//! forged address can reach at most the program's own memory.
+//! An address is a number whose top four bits name its region; the others are an offset. A forged
+//! address reaches at most the program's own memory.
 
 use crate::user::map::Map;
 
@@ -13,7 +13,7 @@ const VALUE: u64 = 3;
 const CONTEXT: u64 = 4;
 const MAP: u64 = 5;
 const FUNCTION: u64 = 6;
-/// The position of the map's number in the address of a value.
+/// Position of the map's number in an address of a value.
 const NUMBER_SHIFT: u32 = 48;
 const NUMBER_MASK: u64 = 0xfff;
 const OFFSET_MASK: u64 = (1 << NUMBER_SHIFT) - 1;
@@ -46,7 +46,7 @@ pub(super) fn map_number(address: u64) -> Option<usize> {
     (address >> REGION_SHIFT == MAP).then_some((address & NUMBER_MASK) as usize)
 }
 
-/// The map that an address names, and the offset in the map's values.
+/// The map and the offset in its values that an address names.
 pub(super) fn value_place(address: u64) -> Option<(usize, usize)> {
     let number = (address >> NUMBER_SHIFT & NUMBER_MASK) as usize;
     (address >> REGION_SHIFT == VALUE).then_some((number, (address & OFFSET_MASK) as usize))
@@ -57,7 +57,7 @@ pub(super) fn function_place(address: u64) -> Option<usize> {
     (address >> REGION_SHIFT == FUNCTION).then_some((address & 0xffff_ffff) as usize)
 }
 
-/// The end of the stack of the function at this depth.
+/// End of the stack of the function at this depth.
 pub(super) fn stack_end(depth: usize) -> u64 {
     STACK << REGION_SHIFT | (((depth + 1) * STACK_BYTES) as u64)
 }
@@ -65,18 +65,18 @@ pub(super) fn stack_end(depth: usize) -> u64 {
 /// A frame in its buffer: metadata from `meta`, the frame itself from `start` to `end`.
 #[derive(Debug)]
 pub struct Frame<'a> {
-    /// Headroom, frame and tailroom. Bytes outside of the frame may have any value: bytes that a
-    /// program adds to the frame are zeroed first.
+    /// Headroom, frame and tailroom. Bytes outside of the frame may have any value: a program's
+    /// uncovered bytes are zeroed first.
     pub buffer: &'a mut [u8],
-    /// The start of the metadata; equals `start` without metadata.
+    /// Start of the metadata; `start` if there are none.
     pub meta: usize,
     /// First byte of the frame.
     pub start: usize,
-    /// The position after the last byte of the frame.
+    /// Behind the last byte of the frame.
     pub end: usize,
 }
 
-/// The shortest frame to which helpers may cut a frame, in bytes.
+/// Shortest frame that helpers leave, in bytes.
 const MIN_FRAME: usize = 14;
 /// Most bytes of metadata.
 const MAX_META: usize = 252;
@@ -140,7 +140,7 @@ impl Frame<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outside;
 
-/// All memory that a program may reach while it runs.
+/// All that a program may reach while it runs.
 pub(super) struct Memory<'a, 'b> {
     pub(super) frame: &'a mut Frame<'b>,
     pub(super) stack: &'a mut [u8; STACK_BYTES * MAX_DEPTH],
@@ -171,7 +171,7 @@ impl Memory<'_, '_> {
         }
     }
 
-    /// The same, for changes.
+    /// The same, to change.
     #[inline(always)]
     pub(super) fn bytes_mut(&mut self, address: u64, count: usize) -> Result<&mut [u8], Outside> {
         let offset = (address & OFFSET_MASK) as usize;
@@ -219,7 +219,7 @@ impl Memory<'_, '_> {
         Ok(())
     }
 
-    /// Reads a field of `struct xdp_md`. The three places in the frame are whole addresses.
+    /// A field of `struct xdp_md`. The three places in the frame are whole addresses.
     #[inline(always)]
     fn context(&self, offset: u64, bytes: usize) -> Result<u64, Outside> {
         let place = |place: usize| Ok(FRAME << REGION_SHIFT | place as u64);

@@ -1,9 +1,8 @@
 //! User mode: runs a linked program on frames, in this process, in safe Rust.
 //!
-//! A program is not trusted. Every register is a number of 64 bits; a pointer is a number whose top
-//! bits name a region (frame, context, stack, map values), and every access is compared with the
-//! region's bounds. Fuel, a count of instructions, limits the time; a limit on maps limits the
-//! memory.
+//! Nothing of the program is trusted. Every register is a number of 64 bits; a pointer is a
+//! number whose top bits name a region (frame, context, stack, map values), and every access is
+//! compared with the region's bounds. Time is bounded by fuel, memory by a limit on maps.
 //!
 //! | file       | concern                                                  |
 //! |------------|----------------------------------------------------------|

@@ -1,15 +1,15 @@
-//! `bpf_trace_printk`: writes formatted text into a bounded buffer.
+//! `bpf_trace_printk`: formats into a bounded text.
 
 use std::fmt::Write as _;
 
-/// Bytes of text that are stored for the reader.
+/// Bytes of text that are kept for the reader.
 const KEPT: usize = 1 << 16;
 
 /// The output of programs.
 #[derive(Debug)]
 pub(super) struct Trace {
     text: String,
-    /// Lines for which there was no room.
+    /// Lines that found no room.
     lost: u64,
 }
 
@@ -18,11 +18,10 @@ impl Trace {
         Trace { text: String::with_capacity(KEPT), lost: 0 }
     }
 
-    /// Adds a line. `arguments` are used in order; missing ones are zero. Returns the line's
-    /// length.
+    /// Adds a line. `arguments` are consumed in order; missing ones are zero. Returns its length.
     pub(super) fn print(&mut self, format: &[u8], arguments: &[u64]) -> i64 {
         let before = self.text.len();
-        // A conversion writes at most 20 bytes, and occupies two bytes of the format.
+        // A conversion writes at most 20 bytes, and takes two of the format.
         if before + format.len() * 10 + 1 > KEPT {
             self.lost += 1;
             return 0;

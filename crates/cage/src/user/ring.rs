@@ -1,7 +1,7 @@
-//! Ring buffers and perf events of programs.
+//! Ring buffers, and programs' perf events.
 //!
 //! A record is a header of 8 bytes (length, state) and its bytes, at a multiple of 8. The buffer
-//! has twice the ring's length, so that no record is cut at the end.
+//! has twice its length, so that no record is cut at the end.
 
 /// State of a reserved record.
 const BUSY: u32 = 1;
@@ -21,7 +21,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// A ring whose size in bytes is a power of two.
+    /// A ring of a power of two of bytes.
     pub(super) fn new(size: usize) -> Ring {
         Ring { bytes: vec![0; size * 2], size, written: 0, read: 0, lost: 0 }
     }
@@ -45,7 +45,7 @@ impl Ring {
         }
     }
 
-    /// Reserves room for a record. Returns the offset of its first byte.
+    /// Room for a record; the offset of its first byte.
     pub(super) fn reserve(&mut self, length: usize) -> Option<usize> {
         let whole = length.checked_add(HEADER)?.next_multiple_of(8);
         if self.written - self.read + whole > self.size {
@@ -60,7 +60,7 @@ impl Ring {
         Some(place + HEADER)
     }
 
-    /// Ends a reserved record. Returns `false` if there is none at this offset.
+    /// Ends a reserved record. `false` if there is none at this offset.
     pub(super) fn finish(&mut self, offset: usize, keep: bool) -> bool {
         let Some(place) = offset.checked_sub(HEADER) else { return false };
         let (length, state) = self.header(place);
@@ -109,7 +109,7 @@ impl Ring {
             if state == DONE {
                 records.push(bytes.to_vec());
             }
-            // A program can write into headers, so the reader must not pass the writer's position.
+            // A program can write into headers: it never makes the reader run ahead.
             let whole = (length as usize + HEADER).next_multiple_of(8);
             self.read = self.read.saturating_add(whole).min(self.written);
         }

@@ -1,4 +1,4 @@
-//! Instructions, checked and decoded before any of them runs.
+//! Instructions, checked and decoded before anything runs.
 
 use crate::instruction::{CALL, EXIT, Instruction, JUMP, JUMP_LONG, LOAD_WIDE, call, wide};
 use crate::link::Linked;
@@ -19,15 +19,14 @@ pub(super) struct Step {
     pub(super) immediate: u64,
 }
 
-/// Codes in addition to those of the instruction set, for instructions that differ in offset or
-/// immediate.
+/// Codes in addition to the instruction set's, for instructions that differ by offset or immediate.
 pub(super) mod code {
     pub(in crate::user) const HELPER: u16 = 0x100;
     pub(in crate::user) const CALL: u16 = 0x101;
     pub(in crate::user) const TO_LE: u16 = 0x103;
     pub(in crate::user) const TO_BE: u16 = 0x104;
     pub(in crate::user) const SWAP: u16 = 0x105;
-    /// Signed division and remainder; the code's own byte is added.
+    /// Signed division and remainder: the code's own byte is added.
     pub(in crate::user) const SIGNED: u16 = 0x200;
     pub(in crate::user) const SIGNED_DIV64: u16 = SIGNED + 0x37;
     pub(in crate::user) const SIGNED_DIV64_REGISTER: u16 = SIGNED + 0x3f;
@@ -58,7 +57,7 @@ pub(super) mod atomic {
 /// Decodes all functions.
 ///
 /// # Errors
-/// Decodes the code. Reports all invalid instructions, and jumps that lead out of their function.
+/// All instructions that are no instructions, and jumps that lead out of their function.
 pub(super) fn decode(object: &Object, linked: &Linked) -> Result<Vec<Step>, Problems> {
     let mut steps = Vec::with_capacity(linked.code.len());
     let mut problems = Vec::new();
@@ -66,7 +65,7 @@ pub(super) fn decode(object: &Object, linked: &Linked) -> Result<Vec<Step>, Prob
     for (at, instruction) in linked.code.iter().enumerate() {
         let step = if second {
             second = false;
-            // This step never runs: the wide load before skips it.
+            // Never reached: the wide load before it skips it.
             Ok(Step { code: u16::MAX, dst: 0, src: 0, offset: 0, immediate: 0 })
         } else {
             second = instruction.code == LOAD_WIDE;
@@ -119,7 +118,7 @@ fn one(linked: &Linked, at: usize, instruction: Instruction) -> Result<Step, Str
         CALL if src == call::HELPER => Ok(Step { code: code::HELPER, ..step }),
         CALL if src == call::FUNCTION => {
             let target = target(linked, at, i64::from(immediate), true)?;
-            // The length of the function is its cost until its first jump back or call.
+            // How long the function is: its cost until its first jump back or call.
             let length = linked.function_of(target as usize).map_or(0, |of| of.end - of.start);
             Ok(Step { code: code::CALL, offset: target, immediate: length as u64, ..step })
         }
@@ -153,7 +152,7 @@ fn one(linked: &Linked, at: usize, instruction: Instruction) -> Result<Step, Str
     }
 }
 
-/// Decodes moves and arithmetic. `None` for unknown codes.
+/// Moves and arithmetic. `None` for unknown codes.
 fn arithmetic(step: Step, instruction: Instruction) -> Option<Step> {
     let Instruction { code: byte, offset, immediate, .. } = instruction;
     let wide = byte & 7 == 7;
@@ -181,7 +180,7 @@ fn arithmetic(step: Step, instruction: Instruction) -> Option<Step> {
     }
 }
 
-/// Decodes a wide load as one step, which skips the second half.
+/// A wide load as one step, which skips the second half.
 fn load_wide(
     linked: &Linked,
     at: usize,
@@ -209,7 +208,7 @@ fn load_wide(
     Ok(Step { immediate, ..step })
 }
 
-/// The place to which a jump or call leads.
+/// The place that a jump or call leads to.
 fn target(linked: &Linked, at: usize, distance: i64, function: bool) -> Result<i32, String> {
     let out = || "a jump out of its function".to_owned();
     // Both are small: code has a bounded length.

@@ -1,4 +1,4 @@
-//! Shared code of the tests: it compiles programs and makes frames.
+//! Shared code of the tests: compiling programs, making frames.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -52,7 +52,7 @@ fn headers(folder: &Path) -> PathBuf {
     folder.join("include")
 }
 
-/// Random numbers that are the same in each run.
+/// Numbers that are the same in each run.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -70,7 +70,7 @@ impl Random {
     }
 }
 
-/// A frame that parsers accept, with some random bytes.
+/// A frame that is valid for parsers, with some random bytes.
 pub(crate) fn frame(random: &mut Random) -> Vec<u8> {
     let mut frame = Vec::new();
     for _ in 0..2 {

@@ -26,7 +26,7 @@ const MAX_HINTS: usize = 20;
 /// Finds a library: its name becomes the name of a file and its text.
 pub type LibraryLoader<'a> = dyn Fn(&str) -> Option<(String, String)> + 'a;
 
-/// Everything that the resolver found.
+/// All that the resolver found.
 pub(crate) struct Program {
     /// Compound bodies; [`ClassRef::Compound`] is an index of these.
     pub(crate) definitions: Vec<Definition>,

@@ -98,7 +98,7 @@ impl Follower {
         let own = self.own().await?;
         match &self.applied {
             Some((applied, _)) if applied.part != own.part => {
-                Ok(pending(&own.whole.places, passed))
+                Ok(pending(&own.whole.places, passed, |key| own.whole.homes(key).is_some()))
             }
             // The first part since the agent's start may end copies of objects that now run
             // elsewhere.
@@ -139,6 +139,9 @@ impl Follower {
 
     /// Ends routers and hosts that the node runs but that belong to another node now. It is for a
     /// node that cannot run its whole part.
+    ///
+    /// # Errors
+    /// A router whose ports stop without a lease goes on: with a lease, it would send again.
     pub(super) async fn end_copies(&mut self) -> Result<()> {
         let own = self.own().await?;
         let (client, name) = (self.client.clone(), self.settings.name.clone());
@@ -154,6 +157,9 @@ impl Follower {
                         client.delete::<Applied>(&format!("/v1/{kind}s/{}", path.join("/")));
                     match ended {
                         Ok(_) => tracing::info!("ended a copy of {key}, which is on another node"),
+                        Err(error) if own.whole.stops_without_lease(&key) => {
+                            return Err(error.into());
+                        }
                         // Links of the copy have an old epoch, so no peer accepts their packets.
                         Err(error) => tracing::warn!("a copy of {key} goes on: {error}"),
                     }

@@ -10,9 +10,9 @@ use tokio::time::{Instant, sleep_until};
 use crate::apply::{Options, Terms, commit};
 use crate::change::Wish;
 use crate::error::{ClusterError, Result};
-use crate::etcd::Etcd;
+use crate::etcd::{Etcd, revokes_early};
 use crate::member::members;
-use crate::relocate::{Fate, take_over};
+use crate::relocate::{Fate, Scope, take_over};
 use crate::store::State;
 use crate::takeover::{Guard, Verdict};
 use crate::whole::decided_cordons;
@@ -42,8 +42,9 @@ async fn lead(
     leader: Compare,
 ) -> Result<()> {
     let start = Instant::now();
-    let mut work =
-        Work { etcd, leader, start, guard: Guard::default(), known: State::default(), told: None };
+    let early = revokes_early(&etcd.service().await?.version);
+    let (guard, known) = (Guard::default(), State::default());
+    let mut work = Work { etcd, leader, start, early, guard, known, told: None };
     let mut watch = etcd.watch("control/nodes/", 0).await?;
     loop {
         let again = work.look().await?;
@@ -84,6 +85,8 @@ struct Work<'e> {
     /// Holds while this node leads.
     leader: Compare,
     start: Instant,
+    /// etcd may revoke living leases.
+    early: bool,
     guard: Guard,
     known: State,
     /// The last message, which is not repeated.
@@ -117,18 +120,26 @@ impl Work<'_> {
                 nodes.len()
             )),
             Verdict::TakeOver(absent) => {
+                let mut again = now + LOOK;
                 for node in absent {
-                    if !self.take_over(&node).await? {
+                    let fenced_at = self.guard.fenced_at(&node).filter(|_| self.early);
+                    let fenced_at = fenced_at.map_or(now, |fenced_at| self.start + fenced_at);
+                    let scope = if now < fenced_at { Scope::OnLinks } else { Scope::All };
+                    if !self.take_over(&node, scope).await? {
                         return Ok(now + AGAIN);
                     }
+                    if scope == Scope::OnLinks {
+                        again = again.min(fenced_at);
+                    }
                 }
+                return Ok(again);
             }
         }
         Ok(now + LOOK)
     }
 
     /// Starts the movable routers of a node elsewhere; false if it must be tried again.
-    async fn take_over(&mut self, node: &str) -> Result<bool> {
+    async fn take_over(&mut self, node: &str, scope: Scope) -> Result<bool> {
         let mut moved = Vec::new();
         let mut tell = |key: &europa_api::Key, fate: &Fate| {
             if let Fate::Moves { to, .. } = fate {
@@ -136,7 +147,7 @@ impl Work<'_> {
             }
         };
         let when = [self.leader.clone()];
-        let done = take_over(self.etcd, node, &when, &mut tell).await;
+        let done = take_over(self.etcd, node, scope, &when, &mut tell).await;
         if !moved.is_empty() {
             tracing::warn!("node {node} has no lease: took over {}", moved.join(", "));
         }

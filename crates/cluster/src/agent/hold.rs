@@ -2,8 +2,13 @@
 //!
 //! The new node of an object starts it first. Then the other nodes change their links to the new
 //! node, all at about the same time. The old node ends the object last, so packets pass until then.
+//!
+//! A router with ports is the exception: on a LAN, both copies would send. There the old node ends
+//! the router first, and then the new node starts it.
 
 use std::collections::BTreeMap;
+
+use europa_api::Key;
 
 use crate::member::Member;
 use crate::place::Places;
@@ -14,27 +19,45 @@ pub(super) struct Pending {
     epoch: u64,
     from: String,
     to: String,
+    /// The object has ports.
+    on_ports: bool,
 }
 
-/// Planned moves of changes after `passed`.
-pub(super) fn pending(places: &Places, passed: u64) -> Vec<Pending> {
-    let moved = places.values().filter(|place| place.epoch > passed).filter_map(|place| {
+/// Planned moves of changes after `passed`. `on_ports`: whether an object has ports.
+pub(super) fn pending(
+    places: &Places,
+    passed: u64,
+    on_ports: impl Fn(&Key) -> bool,
+) -> Vec<Pending> {
+    let moved = places.iter().filter(|(_, place)| place.epoch > passed);
+    let moved = moved.filter_map(|(key, place)| {
         let moved = place.moved.as_ref().filter(|moved| moved.planned)?;
-        Some(Pending { epoch: place.epoch, from: moved.from.clone(), to: place.node.clone() })
+        let (epoch, from, to) = (place.epoch, moved.from.clone(), place.node.clone());
+        Some(Pending { epoch, from, to, on_ports: on_ports(key) })
     });
     moved.collect()
 }
 
 /// Whether a node must wait for other nodes.
 pub(super) fn holds(node: &str, pending: &[Pending], members: &BTreeMap<String, Member>) -> bool {
+    let runs = |member: &Member, epoch: u64| member.passed >= epoch && member.error.is_none();
+    let is_before = |one: &&Pending| one.to == node && one.on_ports;
+    if pending.iter().filter(is_before).any(|one| {
+        // A node without a lease is fenced.
+        members.get(&one.from).is_some_and(|member| !runs(member, one.epoch))
+    }) {
+        return true;
+    }
     // The new node of one object does not wait for the new node of another: that one could wait for
     // it in turn.
     if pending.iter().any(|one| one.to == node) {
         return false;
     }
     pending.iter().any(|one| {
-        let runs = |member: &Member| member.passed >= one.epoch && member.error.is_none();
-        let new = members.get(&one.to).is_some_and(|member| !runs(member));
+        if one.on_ports && one.from == node {
+            return false;
+        }
+        let new = members.get(&one.to).is_some_and(|member| !runs(member, one.epoch));
         let is_behind =
             |(name, member): (&String, &Member)| *name != *node && member.passed < one.epoch;
         // No node waits for a node without a lease.
@@ -59,8 +82,13 @@ mod tests {
 
     #[test]
     fn the_new_node_is_first_and_the_old_one_last() {
-        let move_of =
-            |epoch, from: &str, to: &str| Pending { epoch, from: from.into(), to: to.into() };
+        let move_of = |epoch, from: &str, to: &str| Pending {
+            epoch,
+            from: from.into(),
+            to: to.into(),
+            on_ports: false,
+        };
+        let on_ports = [Pending { on_ports: true, ..move_of(5, "n2", "n3") }];
         let one = [move_of(5, "n2", "n3")];
         let two = [move_of(5, "n2", "n3"), move_of(5, "n2", "n1")];
         for (node, pending, all, wanted) in [
@@ -75,6 +103,14 @@ mod tests {
             ("n1", &two, "n1 4, n2 4, n3 4", false),
             ("n2", &two, "n1 5, n2 4, n3 4", true),
             ("n2", &[], "n1 4, n2 4, n3 4", false),
+            // With ports, the old node is first.
+            ("n2", &on_ports, "n1 4, n2 4, n3 4", false),
+            ("n3", &on_ports, "n1 4, n2 4, n3 4", true),
+            ("n3", &on_ports, "n1 4, n2 5!, n3 4", true),
+            ("n3", &on_ports, "n1 4, n2 5, n3 4", false),
+            ("n3", &on_ports, "n1 4, n3 4", false),
+            ("n1", &on_ports, "n1 4, n2 5, n3 4", true),
+            ("n1", &on_ports, "n1 4, n2 5, n3 5", false),
         ] {
             assert_eq!(holds(node, pending, &members(all)), wanted, "{node}: {all}");
         }

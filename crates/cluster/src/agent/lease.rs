@@ -5,6 +5,7 @@ use std::time::Duration;
 use etcd_client::{Compare, CompareOp, PutOptions, TxnOp};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::deadline::{Deadlines, boot_ns, deadline_ns};
 use crate::error::{ClusterError, Result};
 use crate::etcd::Etcd;
 use crate::member::{LEADER, Member, node_key};
@@ -23,9 +24,13 @@ const RENEWAL: Duration = Duration::from_secs(2);
 pub(super) struct Lease(i64);
 
 impl Lease {
-    pub(super) async fn grant(etcd: &Etcd) -> Result<Lease> {
+    /// Asks for a lease, and tells the node its deadline. The node has ended copies of routers that
+    /// run elsewhere.
+    pub(super) async fn grant(etcd: &Etcd, deadlines: &Deadlines) -> Result<Lease> {
         let mut client = etcd.client();
+        let asked = boot_ns();
         let granted = etcd.call("asking for a lease", client.lease_grant(SECONDS, None)).await?;
+        deadlines.send_replace(Some(deadline_ns(asked, granted.ttl())));
         Ok(Lease(granted.id()))
     }
 
@@ -34,22 +39,24 @@ impl Lease {
         Some(PutOptions::new().with_lease(self.0))
     }
 
-    /// Renews the lease until this fails.
-    pub(super) async fn keep(self, etcd: &Etcd) -> Result<()> {
+    /// Renews it until that fails. Tells the node each new deadline.
+    pub(super) async fn keep(self, etcd: &Etcd, deadlines: &Deadlines) -> Result<()> {
         let lost = |error: String| ClusterError::Etcd { what: "renewing the lease".into(), error };
         let mut client = etcd.client();
         let (mut keeper, mut answers) =
             etcd.call("renewing the lease", client.lease_keep_alive(self.0)).await?;
         loop {
             sleep(RENEW).await;
+            let asked = boot_ns();
             keeper.keep_alive().await.map_err(|error| lost(error.to_string()))?;
             let answer = timeout(RENEWAL, answers.message())
                 .await
                 .map_err(|_| lost(format!("no answer within {} s", RENEWAL.as_secs())))?
                 .map_err(|error| lost(error.to_string()))?
                 .ok_or_else(|| lost("the connection ended".into()))?;
-            // A TTL of 0 means that the lease has ended.
-            if answer.ttl() <= 0 {
+            let deadline = deadline_ns(asked, answer.ttl());
+            deadlines.send_replace(Some(deadline));
+            if deadline == 0 {
                 return Err(lost("it has ended".into()));
             }
         }

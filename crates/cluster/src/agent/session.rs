@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Settings;
+use super::deadline::Deadlines;
 use super::follow::Follower;
 use super::guard;
 use super::hold::holds;
@@ -30,10 +31,14 @@ const MOST_HELD: Duration = Duration::from_secs(10);
 const CLEAN: Duration = Duration::from_secs(30);
 
 /// Runs until the first error.
-pub(super) async fn run(settings: &Settings, follower: &mut Follower) -> Result<()> {
+pub(super) async fn run(
+    settings: &Settings,
+    follower: &mut Follower,
+    deadlines: &Deadlines,
+) -> Result<()> {
     let etcd = Etcd::connect(&settings.access).await?;
     let error = begin(&etcd, follower).await?;
-    let lease = Lease::grant(&etcd).await?;
+    let lease = Lease::grant(&etcd, deadlines).await?;
     let at = format!("{}:{}", machine(), settings.socket.display());
     let member = Member {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -59,7 +64,7 @@ pub(super) async fn run(settings: &Settings, follower: &mut Follower) -> Result<
         session.work().await
     };
     tokio::select! {
-        ended = lease.keep(&etcd) => ended,
+        ended = lease.keep(&etcd, deadlines) => ended,
         ended = work => ended,
         ended = guard::run(&etcd, led) => ended,
     }

@@ -57,7 +57,7 @@ impl Server {
         Server { child, folder, ports, options }
     }
 
-    /// The data that a client needs to connect.
+    /// How to reach it.
     fn access(&self) -> Access {
         let endpoints = vec![self.url()];
         Access { endpoints, cluster: "test".into(), tls: None }
@@ -68,7 +68,7 @@ impl Server {
         format!("{}://127.0.0.1:{}", scheme(&self.options), self.ports[0])
     }
 
-    /// Connects when etcd answers.
+    /// Connects when it answers.
     pub(crate) async fn connect(&self) -> Etcd {
         let start = Instant::now();
         loop {
@@ -80,13 +80,13 @@ impl Server {
         }
     }
 
-    /// Kills etcd; its data remain.
+    /// Kills it; its data remain.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Starts etcd again with its data.
+    /// Starts it again on its data.
     pub(crate) fn again(&mut self) {
         self.child = spawn(self.folder.path(), self.ports, &self.options);
     }

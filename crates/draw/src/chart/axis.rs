@@ -50,7 +50,7 @@ impl Axis {
         self.from + part * (self.to - self.from)
     }
 
-    /// The largest value on the axis.
+    /// Largest figure on it.
     pub(super) fn high(&self) -> f64 {
         self.high
     }

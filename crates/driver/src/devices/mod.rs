@@ -160,7 +160,7 @@ fn add_machine(names: &mut Names) {
 pub(crate) struct Unopened(Vec<String>);
 
 impl Unopened {
-    /// The devices that this graph needs.
+    /// For this graph.
     pub(crate) fn of(graph: &Graph) -> Unopened {
         Unopened(names::mentioned(graph))
     }

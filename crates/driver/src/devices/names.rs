@@ -24,13 +24,13 @@ const OWNERS: &[&str] = &["FromDPDKDevice", "FromNetmapDevice", "PollDevice"];
 /// Packets that a configuration needs from an interface in addition to its own.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// Whether the graph receives frames.
+    /// Frames at all.
     pub(super) receives: bool,
-    /// Whether it receives frames for other hosts.
+    /// Frames for other hosts.
     pub(super) promiscuous: bool,
-    /// Whether it receives frames that this machine sends.
+    /// Frames that this machine sends.
     pub(super) outbound: bool,
-    /// Whether Linux gets none of the frames.
+    /// Linux gets none of the frames.
     pub(super) alone: bool,
     /// Linux, or programs that listen to the interface, get frames from the configuration.
     pub(super) gives: bool,

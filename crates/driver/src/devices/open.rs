@@ -32,7 +32,7 @@ const ETHERNET: usize = 14;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
     All,
-    /// The device's queue is full.
+    /// Its queue is full.
     Full,
 }
 

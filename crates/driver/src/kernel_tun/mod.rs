@@ -21,7 +21,7 @@
 //! - ADDR/MASK: IPv4 address of the device, and its subnet.
 //! - GATEWAY: an address on the subnet, which becomes Linux's default route; default none.
 //! - TAP (keyword): make a tap device, as `KernelTap` does; default false.
-//! - BURST (keyword): maximum number of packets that are received in a turn, default 1.
+//! - BURST (keyword): most packets that are received in a turn, default 1.
 //! - HEADROOM (keyword): bytes left free in front, default 64.
 //! - ETHER (keyword): Ethernet address of a tap device.
 //! - MTU (keyword): longest packet, default 1500; longer ones are dropped.

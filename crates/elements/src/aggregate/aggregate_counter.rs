@@ -140,7 +140,7 @@ impl AggregateCounter {
             let counted = self.active && self.count(&packet, self.frozen || port == 1);
             self.check(context);
             match counted || !elsewhere {
-                // There is room for as many as arrived.
+                // As many as came fit.
                 true => drop(kept.push(packet)),
                 false => context.push(1, packet),
             }

@@ -34,7 +34,7 @@ impl Class for AggregateFirst {
     const INFO: ClassInfo = ClassInfo::new("AggregateFirst", "1/1-2").processing("a/ah");
 }
 
-/// The maximum number of stored aggregates.
+/// Most aggregates that are stored.
 const MOST: usize = 1 << 20;
 
 impl Element for AggregateFirst {

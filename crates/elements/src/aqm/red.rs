@@ -52,7 +52,7 @@ pub(crate) struct RED {
     average: f64,
     /// Packets since the last marked or dropped one; `None` below MIN_THRESH.
     since: Option<u32>,
-    /// A random number: a packet is dropped when `since` times the probability exceeds it.
+    /// The packet is dropped once `since` times the probability exceeds this.
     bar: f64,
     random: Random,
     empty_ns: Option<u64>,

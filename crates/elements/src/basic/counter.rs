@@ -124,7 +124,7 @@ impl Counter {
         (self.since_ns, self.since_count, self.since_bytes) = (now_ns, self.count, self.byte_count);
     }
 
-    /// The counter, with the present rates.
+    /// Itself, with rates as of now.
     fn measured(&mut self, context: &Context<'_>) -> &Counter {
         self.measure(context.now_ns());
         self

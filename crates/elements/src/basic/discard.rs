@@ -11,8 +11,8 @@
 //!
 //! ## Arguments
 //! - ACTIVE (keyword): whether to pull; default true.
-//! - BURST (keyword): maximum number of packets pulled in a turn, default 256; 1 in a router that
-//!   handles packets one by one, as Click does.
+//! - BURST (keyword): most packets pulled in a turn, default 256; 1 in a router that handles
+//!   packets one by one, as Click does.
 //!
 //! ## Handlers
 //! - `count` (read): packets dropped.

@@ -53,7 +53,7 @@ struct Heard {
     port: u32,
 }
 
-/// Possible places of one address.
+/// Places of one address.
 const WAYS: usize = 8;
 /// Most places.
 const MOST: usize = 1 << 20;

@@ -6,7 +6,7 @@ use crate::shared::fields::{be16, be32, bytes, set};
 
 /// Bytes of a message with its Ethernet header.
 pub(super) const BYTES: usize = 60;
-/// The address of all bridges.
+/// All bridges.
 const GROUP: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 0];
 /// Type of a message that only announces a change.
 const CHANGE: u8 = 128;

@@ -11,7 +11,7 @@ use super::{Description, Next, Problem};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Output {
     Interface(usize),
-    /// To the router itself.
+    /// The router itself.
     Local,
     /// Dropped in silence.
     Discard,

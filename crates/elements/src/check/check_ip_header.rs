@@ -175,7 +175,7 @@ impl CheckIPHeader {
             // A good packet of this kind is checked once more alone: continuing the pass from here
             // would cost the usual packets registers.
             Ok(()) => Verdict::ALONE,
-            // A message must be logged.
+            // There is something to log.
             Err(_) if self.verbose || self.drops == [0; REASONS.len()] => Verdict::ALONE,
             Err(reason) => {
                 if let Some(count) = self.drops.get_mut(reason as usize) {

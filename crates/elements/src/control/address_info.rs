@@ -41,7 +41,7 @@ impl Class for AddressInfo {
         ClassInfo::new("AddressInfo", "0/0").phase(Phase::Info).inline().keeps_long();
 }
 
-/// The possible meanings of one word.
+/// The readings of one word.
 #[derive(Default)]
 struct Found {
     mac: Option<[u8; 6]>,

@@ -128,7 +128,7 @@ struct Call {
     write: bool,
 }
 
-/// Runs when it is called.
+/// Runs when it is asked to.
 pub(crate) type Script = Scripted<false>;
 
 impl Class for Scripted<false> {

@@ -18,7 +18,7 @@
 //!   `AddressInfo` gives to it.
 //! - PROMISC: if false, the default, frames for other hosts are dropped. In `europa click` it does
 //!   not ask the device for such frames, but some devices pass them anyway, such as veth.
-//! - SNAPLEN: maximum number of bytes of a packet that it keeps, default all.
+//! - SNAPLEN: most bytes of a packet that it keeps, default all.
 //! - OUTBOUND (keyword): in `europa click`, also receive frames that this machine sends; default
 //!   false.
 //! - SNIFFER (keyword): in `europa click`, if false, Linux gets none of the frames until the router
@@ -27,7 +27,7 @@
 //! - FORCE_IP, METHOD, CAPTURE, BPF_FILTER, PROTOCOL, HEADROOM, ENCAP, LENGTH, QUIET,
 //!   ALLOW_NONEXISTENT, UP_CALL, DOWN_CALL, ALIGNMENT, ACTIVE: accepted as in Click, without
 //!   effect; they say how to reach a Linux device.
-//! - BURST (keyword): maximum number of packets in a turn, default 256.
+//! - BURST (keyword): most packets in a turn, default 256.
 //! - TIMESTAMP (keyword): give packets the time of their round. The default is true in `europa
 //!   click` where packets are shown, else false (Click: true).
 //!
@@ -73,7 +73,7 @@ impl Default for FromDevice {
 }
 
 impl FromDevice {
-    /// An element for this interface.
+    /// One for this interface.
     pub(crate) fn of(name: String, promiscuous: bool, burst: Option<usize>) -> FromDevice {
         let burst = burst.unwrap_or(BATCH).clamp(1, BATCH);
         FromDevice { name, promiscuous, burst, ..FromDevice::default() }

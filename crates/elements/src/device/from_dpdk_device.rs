@@ -16,7 +16,7 @@
 //! - PORT: the interface.
 //! - QUEUE: accepted; no effect.
 //! - PROMISC: receive frames for other hosts, too; default true.
-//! - BURST (keyword): maximum number of packets in a turn, default 256.
+//! - BURST (keyword): most packets in a turn, default 256.
 //! - ACTIVE (keyword): accepted, as are NDESC, MAC, MTU, MODE, FLOW_ISOLATE, FLOW_RULES_FILE,
 //!   VF_POOLS, MINQUEUES, MAXQUEUES, RX_INTR, MAX_RSS, RETA_SIZE, TIMESTAMP, RSS_AGGREGATE,
 //!   PAINT_QUEUE, CLEAR, PAUSE, IPCO, TCO, UCO, POWER_MGMT, N_QUEUES, MAXTHREADS, VERBOSE,

@@ -14,7 +14,7 @@
 //! - DEVNAME: name of the interface; `netmap:` before it is left out.
 //! - QUEUE: accepted; no effect.
 //! - PROMISC: receive frames for other hosts, too; default true.
-//! - BURST (keyword): maximum number of packets in a turn, default 256.
+//! - BURST (keyword): most packets in a turn, default 256.
 //! - KEEPHAND, N_QUEUES, MAXTHREADS, VERBOSE, ACTIVE, NUMA, SCALE, THREADOFFSET, MINQUEUES,
 //!   MAXQUEUES, TIMESTAMP (keywords): accepted; no effect.
 //!

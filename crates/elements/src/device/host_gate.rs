@@ -8,14 +8,13 @@
 //! Linux.
 //!
 //! ## Description
-//! The first element after an interface in a router with a slow path. It expects whole Ethernet
-//! frames. A policy, which follows from the settings of the router's Linux, selects the frames that
-//! the fast path handles: those for which its tables give the same result as Linux. Other frames
-//! leave unchanged by output 1, counted by the reason that the policy names.
+//! The first step of a router whose Linux decides. It expects whole Ethernet frames. Linux's policy
+//! selects the frames that the fast path handles: those that its tables answer exactly as Linux
+//! does. The others leave unchanged, counted by the reason that the policy names.
 //!
 //! Until a policy is written, every frame to the interface's own address is for Linux, with the
 //! reason `the fast path has not read it yet`. Frames to groups always leave by output 0. The gate
-//! drops frames to other stations unless the policy requests them, frames longer than the policy
+//! drops frames to other stations unless the policy wants them, frames longer than the policy
 //! permits, and all frames while the interface is down.
 //!
 //! ## Arguments

@@ -14,7 +14,7 @@
 //! ## Arguments
 //! - DEVNAME: name of the interface, or in `europa click` its Ethernet address.
 //! - PROMISC: receive frames for other hosts, too; default false.
-//! - BURST (keyword): maximum number of packets in a turn, default 256.
+//! - BURST (keyword): most packets in a turn, default 256.
 //! - TIMESTAMP (keyword): see `FromDevice`.
 //! - HEADROOM, LENGTH, QUIET, ALLOW_NONEXISTENT, UP_CALL, DOWN_CALL (keywords): accepted as in
 //!   Click, without effect.

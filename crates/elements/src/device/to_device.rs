@@ -15,7 +15,7 @@
 //!
 //! ## Arguments
 //! - DEVNAME: name of the interface.
-//! - BURST (keyword): maximum number of packets in a turn, default 256.
+//! - BURST (keyword): most packets in a turn, default 256.
 //! - METHOD, DEBUG, QUIET, NO_PAD, ALLOW_NONEXISTENT, UP_CALL, DOWN_CALL (keywords): accepted as
 //!   in Click, without effect.
 //!

@@ -14,7 +14,7 @@
 //! ## Arguments
 //! - PORT: the interface.
 //! - QUEUE: accepted; no effect.
-//! - BURST (keyword): maximum number of packets in a turn, default 256.
+//! - BURST (keyword): most packets in a turn, default 256.
 //! - IQUEUE (keyword): packets that wait, default 1024.
 //! - BLOCKING (keyword): accepted, as are TIMEOUT, NDESC, MAXQUEUES, N_QUEUES, MAXTHREADS, ALLOC,
 //!   TSO, IPCO, TCO, UCO, VERBOSE, NUMA, ALLOW_NONEXISTENT, SCALE and THREADOFFSET: no effect.
@@ -32,9 +32,9 @@ use std::collections::VecDeque;
 use crate::device::to_device::ToDevice;
 use crate::prelude::*;
 
-/// The default number of waiting packets.
+/// Default number of packets that wait.
 const WAITING: usize = 1024;
-/// The maximum number of waiting packets.
+/// Most packets that may wait.
 const MOST_WAITING: usize = 1 << 16;
 
 /// Sends by an interface under a name of DPDK.
@@ -121,7 +121,7 @@ impl Element for ToDPDKDevice {
         while batch.room() > 0
             && let Some(packet) = self.waiting.pop_front()
         {
-            // The batch has room.
+            // There is room.
             let _ = batch.push(packet);
         }
         let before = batch.len();

@@ -44,8 +44,7 @@
 //! - `no_output` (read): packets for an output that is not connected.
 //! - `fault` (read): where and why the program was stopped last, with its source line.
 //! - `reset_counts` (write): sets all counts to zero.
-//! - `maps` (read): all maps, a line each: name, type, bytes of keys and values, maximum number of
-//!   entries.
+//! - `maps` (read): all maps, a line each: name, type, bytes of keys and values, most entries.
 //! - `trace` (read): takes the program's output of `bpf_trace_printk`.
 //! - `routes` (read, write): routes for `bpf_fib_lookup`, a line each: `PREFIX OUTPUT SOURCE
 //!   DESTINATION`, the last two Ethernet addresses; without DESTINATION the neighbour is unknown.

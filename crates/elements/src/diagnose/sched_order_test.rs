@@ -28,7 +28,7 @@ use std::rc::Rc;
 
 use crate::prelude::*;
 
-/// The maximum number of IDs in the list.
+/// Most IDs that a list has room for.
 const MAX_SIZE: usize = 1 << 20;
 const SIZE: usize = 1024;
 

@@ -14,7 +14,7 @@
 //! ## Arguments
 //! - LABEL: text in front.
 //! - CONTENTS (keyword): print the packet's bytes too; default false.
-//! - NBYTES (keyword): maximum number of bytes to print, default 1500.
+//! - NBYTES (keyword): most bytes to print, default 1500.
 //!
 //! ## Handlers
 //! None.

@@ -15,7 +15,7 @@
 //! - LABEL: text in front.
 //! - CONTENTS, PAYLOAD (keywords): print the bytes of the packet, or of the payload behind the
 //!   headers of IP, TCP and UDP, as `HEX` or `ASCII`; default `NONE`.
-//! - MAXLENGTH (keyword): maximum number of bytes to print, default 1500; negative means all.
+//! - MAXLENGTH (keyword): most bytes to print, default 1500; negative means all.
 //! - ID, TTL, TOS, LENGTH, AGGREGATE, PAINT (keywords): print these fields or annotations as well;
 //!   default false.
 //! - SWAP (keyword): print identifier and sequence number of ICMP echo in network byte order;

@@ -11,7 +11,7 @@
 //!
 //! ## Arguments
 //! - FILENAME: the file; `-` is standard output.
-//! - SNAPLEN: maximum number of bytes of a packet, default 2000; 0 for all.
+//! - SNAPLEN: most bytes of a packet, default 2000; 0 for all.
 //! - ENCAP: the header type of packets: `ETHER` (default), `IP`, `PPP`, `FDDI`, `SLL`, `802_11` and
 //!   others.
 //! - EXTRA_LENGTH (keyword): add the extra length annotation to a packet's length; default true.

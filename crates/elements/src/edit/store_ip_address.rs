@@ -61,7 +61,7 @@ impl Element for StoreIPAddress {
             let address =
                 self.address.map_or_else(|| packet.annotation(annotation::DST_IP), |a| a.octets());
             match self.place {
-                // If nothing must be written, this is no failure.
+                // Nothing to write is no failure.
                 _ if self.address.is_none() && address == [0; 4] => true,
                 Place::Offset(at) => fields::set(packet.data_mut(), at, address),
                 Place::Header(at) => fields::set_address(packet, at, address),

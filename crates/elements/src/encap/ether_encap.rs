@@ -41,11 +41,11 @@ impl EtherEncap {
     #[inline(never)]
     fn refuse(&mut self) -> Verdict {
         self.drops += 1;
-        // This output does not exist.
+        // There is no such output.
         Verdict::out(1)
     }
 
-    /// Bytes of the header from `at` on.
+    /// Bytes of the header from here on.
     fn field<const N: usize>(&self, at: usize) -> [u8; N] {
         let bytes = self.header.get(at..).and_then(<[u8]>::first_chunk);
         bytes.copied().unwrap_or([0; N])

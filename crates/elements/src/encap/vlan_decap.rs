@@ -49,7 +49,7 @@ impl Element for VLANDecap {
             {
                 tci = found;
                 front.rotate_right(4);
-                // The packet has at least 16 bytes.
+                // It had 16 bytes.
                 let _ = packet.pull(4);
             }
             packet.set_mac_header(0);

@@ -53,7 +53,7 @@ struct Usual {
 }
 
 impl Usual {
-    /// A comparison that no packet fulfils.
+    /// A comparison that no packet fits.
     const NOTHING: Usual = Usual { offset: 0, mask: 0, value: 1, output: DROP };
 }
 
@@ -69,7 +69,7 @@ struct Chain {
 }
 
 impl Chain {
-    /// The target of a packet, from this step on.
+    /// The target of a packet from here.
     fn follow(&self, data: &[u8]) -> Code {
         let word = match data.get(self.offset as usize..).and_then(<[u8]>::first_chunk::<4>) {
             Some(bytes) => u32::from_be_bytes(*bytes),
@@ -200,7 +200,7 @@ impl Classifier {
                     otherwise = next.no;
                 }
                 let Step { offset, needed, mask, .. } = *first;
-                // The offset is below 65536, as checked before.
+                // Below 65536, as it was read.
                 let offset = offset as u32;
                 Chain { offset, needed, mask, cases, otherwise: otherwise.code() }
             })

@@ -89,7 +89,7 @@ fn decided(way: &Way, step: &Step) -> Option<bool> {
 /// Redirects every branch past steps whose result is the same on all paths to them. Steps lead only
 /// forward, so one pass is enough.
 fn thread(program: &mut Program) {
-    // For each step, the ways to it.
+    // By step: the ways to it.
     let mut ways: Vec<Vec<Way>> = vec![Vec::new(); program.steps.len()];
     if let Next::Step(number) = program.start
         && let Some(entry) = ways.get_mut(number)

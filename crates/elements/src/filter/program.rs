@@ -45,7 +45,7 @@ impl Test {
         Test { base, at, mask, value, greater: false, negated: false }
     }
 
-    /// The number of bytes that the packet must have.
+    /// Bytes that the packet must have.
     pub(super) fn needed(self) -> usize {
         self.at + 4 - (self.mask.trailing_zeros() as usize / 8).min(4)
     }
@@ -175,7 +175,7 @@ impl Program {
         }
     }
 
-    /// Outputs to which no packet is sent.
+    /// Outputs that no packet is sent to.
     pub(super) fn unused(&self, outputs: usize) -> Vec<usize> {
         let mut all = self.steps.iter().flat_map(|step| [step.yes, step.no]).chain([self.start]);
         let all: Vec<Next> = all.by_ref().collect();

@@ -5,11 +5,11 @@
 //!
 //! ## Ports
 //! One push input. Output 0: packets that are ready to be sent. Output 1: packets that Linux must
-//! handle. Output 2: packets that Linux must forward because of its policy. If output 2 is not
-//! connected, output 1 gets its packets too.
+//! handle. Output 2, if connected: packets that Linux's policy makes Linux forward; else they leave
+//! by output 1 too.
 //!
 //! ## Description
-//! Like `IPForward`, for IPv6. Packets that are too long leave by output 1: Linux sends the error.
+//! As `IPForward`, for IPv6. Packets that are too long leave by output 1: Linux sends the error.
 //!
 //! ## Arguments
 //! - ETH: the interface's Ethernet address.
@@ -21,8 +21,8 @@
 //! - `used` (read): neighbours to which packets were sent since the last read.
 //! - `count` (read): number of neighbours.
 //! - `passed` (read): packets that are for Linux.
-//! - `policy` (read, write): as in `IPForward`.
-//! - `reasons` (read): as in `IPForward`.
+//! - `policy` (read, write): as of `IPForward`.
+//! - `reasons` (read): as of `IPForward`.
 //!
 //! ## See also
 //! `IPForward`, `ToHost`, `LookupIP6Route`, `IP6NDSolicitor`

@@ -11,7 +11,7 @@
 //! 0)` sends an error: routers do not fragment IPv6 (RFC 8200, 4.5).
 //!
 //! ## Arguments
-//! - MTU: maximum number of bytes.
+//! - MTU: most bytes.
 //!
 //! ## Handlers
 //! - `drops` (read): packets that were too long.

@@ -5,12 +5,12 @@
 //!
 //! ## Ports
 //! One push input. Output 0: packets that are ready to be sent. Output 1: packets that Linux must
-//! handle. Output 2: packets that are too long and may be fragmented. Output 3: packets that Linux
-//! must forward because of its policy. If output 2 or 3 is not connected, output 1 gets its packets
-//! too.
+//! handle. Output 2, if connected: packets that are too long and may be fragmented; else they leave
+//! by output 1 too. Output 3, if connected: packets that Linux's policy makes Linux forward; else
+//! they leave by output 1 too.
 //!
 //! ## Description
-//! The last element before an interface in a router with a slow path. It expects IP packets with the
+//! The last step of a router whose Linux owns neighbours and errors. It expects IP packets with the
 //! destination annotation set to the next hop and the IP header annotation set. A packet leaves by
 //! output 0 if its next hop is known, its time to live is more than 1 and it fits MTU. Its time to
 //! live is then reduced by one, and it gets an Ethernet header from ETH to that neighbour. Every

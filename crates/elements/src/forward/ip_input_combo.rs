@@ -12,7 +12,7 @@
 //!
 //! ## Arguments
 //! - COLOR: the paint of packets.
-//! - BADSRC, INTERFACES (keyword), GOODDST (keyword): the same as in `CheckIPHeader`.
+//! - BADSRC, INTERFACES (keyword), GOODDST (keyword): as of `CheckIPHeader`.
 //!
 //! ## Handlers
 //! - `drops` (read): packets that failed. `drop_details` (read): the numbers of failed packets for

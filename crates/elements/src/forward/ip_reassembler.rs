@@ -211,7 +211,7 @@ impl Element for IPReassembler {
         let mut out = context.take_batch();
         for packet in batch.drain() {
             let whole = if fragment(&packet) { self.add(packet, context) } else { Some(packet) };
-            // At most as many as arrived.
+            // At most as many as came.
             let _ = whole.map(|whole| out.push(whole));
         }
         batch.append(&mut out);

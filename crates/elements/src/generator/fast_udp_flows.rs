@@ -42,7 +42,7 @@ use super::{Pace, SHORTEST, Span, Template};
 use crate::prelude::*;
 use crate::shared::random::Random;
 
-/// The maximum number of flows: their frames are stored.
+/// Most flows, whose frames are kept.
 const MOST_FLOWS: usize = 1 << 20;
 
 /// A flow: its frame, its ports and packets since these changed.
@@ -132,7 +132,7 @@ impl FastUDPFlows {
             let Some(mut packet) = context.arena().packet(&flow.frame) else { return made };
             flow.count += 1;
             self.template.annotate(&mut packet);
-            // The batch has room.
+            // There is room.
             let _ = batch.push(packet);
             self.count += 1;
             self.pace.sent(1, now_ns);

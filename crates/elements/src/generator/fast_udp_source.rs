@@ -119,7 +119,7 @@ impl Element for FastUDPSource {
         for _ in 0..self.pace.allows(most, now_ns) {
             let Some(mut packet) = context.arena().packet(&self.frame) else { return };
             self.template.annotate(&mut packet);
-            // The batch has room.
+            // There is room.
             let _ = batch.push(packet);
             self.made(now_ns);
         }

@@ -110,7 +110,7 @@ impl Pace {
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
     first_ns: u64,
-    /// The end; set when all packets have been sent.
+    /// Set when all have been sent.
     last_ns: u64,
 }
 

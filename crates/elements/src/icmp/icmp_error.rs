@@ -113,7 +113,7 @@ impl Class for ICMPError {
 
 /// Smallest MTU: two headers of 60 bytes and 16 of ICMP.
 const LEAST: usize = 136;
-/// The TTL of errors, as in Click.
+/// TTL of errors, as Click has it.
 const TTL: u8 = 200;
 
 /// A type by name.

@@ -131,7 +131,7 @@ pub(crate) struct ICMPPingSource {
     push: bool,
     /// A timer is set.
     scheduled: bool,
-    /// Only if the element has an input.
+    /// If there is an input.
     replies: Option<Replies>,
     /// For the last words.
     name: String,

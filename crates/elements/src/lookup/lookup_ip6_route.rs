@@ -109,7 +109,7 @@ impl LookupIP6Route {
         Ok(lines.collect())
     }
 
-    /// Returns whether the route existed.
+    /// Returns whether it was there.
     fn remove(&mut self, text: &str) -> Result<bool, HandlerError> {
         let prefix = key(parse("remove", text)?);
         let old = prefix.and_then(|prefix| self.table.remove(prefix));

@@ -11,7 +11,7 @@
 //! the route with the longest matching prefix. If the route has a gateway, the annotation becomes
 //! the gateway's address. Packets without a route are dropped.
 //!
-//! Like `RadixIPLookup`, but its routes do not change.
+//! As `RadixIPLookup`, with routes that do not change.
 //!
 //! ## Arguments
 //! - ADDRESS/MASK: the route's prefix, `10.0.0.0/8` or `10.0.0.0/255.0.0.0`.

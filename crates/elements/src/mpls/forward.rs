@@ -20,17 +20,17 @@ const EXPLICIT_NULL: [u32; 2] = [0, 2];
 /// Dropped packets by cause, and labelled packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Packets with a label that has no entry.
+    /// No entry has their label.
     pub(super) unknown: u64,
     /// No hop was left.
     pub(super) expired: u64,
     /// The label stack or the packet below it is invalid.
     pub(super) malformed: u64,
-    /// Packets of a flow that has no LSP.
+    /// A flow without LSP drops them.
     pub(super) down: u64,
     /// More than the flow may send.
     pub(super) exceeding: u64,
-    /// Packets without room for a label.
+    /// There was no room for a label.
     pub(super) no_room: u64,
 }
 
@@ -212,7 +212,7 @@ impl Program {
         let is_labelled = hop.label != IMPLICIT_NULL;
         let Some((ttl, dscp)) = hops_and_class(packet, is_v6) else { return route };
         if ttl <= 1 {
-            // The router informs the packet's sender.
+            // The router tells its sender.
             return route;
         }
         let most = self.mtus.get(hop.interface as usize).copied().unwrap_or(0);

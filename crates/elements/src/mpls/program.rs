@@ -142,7 +142,7 @@ impl Program {
         if !self.is_sound(&entry) || (old.is_none() && self.by_id.len() >= MOST_LSPS) {
             return false;
         }
-        // A label belongs to one LSP only.
+        // A label is one LSP's alone.
         if let Some(label) = entry.incoming
             && self.table.get(label).is_some_and(|at| Some(at) != old)
         {

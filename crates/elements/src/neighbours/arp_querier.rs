@@ -36,10 +36,10 @@
 //! - IP: the interface's IP address, with its prefix length if it has one. For several subnets,
 //!   several addresses with blanks between them: a request has the source of its subnet.
 //! - ETH: the interface's Ethernet address.
-//! - CAPACITY: maximum number of packets that wait, default 2048.
+//! - CAPACITY: most packets that wait, default 2048.
 //! - ENTRY_CAPACITY: most neighbours, default 1024; 0 for 262144.
-//! - ENTRY_PACKET_CAPACITY: maximum number of packets that wait for one neighbour, default 64; a
-//!   newer one takes the place of the oldest.
+//! - ENTRY_PACKET_CAPACITY: most packets that wait for one neighbour, default 64; a newer one
+//!   takes the place of the oldest.
 //! - TIMEOUT: default 5 minutes; 0 for never.
 //! - POLL_TIMEOUT: default 1 minute; 0 not to check.
 //! - BROADCAST: broadcast address, default that of the prefix.

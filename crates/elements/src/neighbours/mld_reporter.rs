@@ -72,7 +72,7 @@ const ANSWER: u32 = 1;
 struct Query {
     /// The message has version 1.
     old: bool,
-    /// The unspecified address means all groups.
+    /// Unspecified for all.
     group: Ipv6Addr,
     most_ms: u64,
 }

@@ -22,12 +22,12 @@
 //! a key frame. The element is an example of what a router can decide if it knows its traffic.
 //!
 //! ## Arguments
-//! - CAPACITY: maximum number of packets, default 1000.
+//! - CAPACITY: most packets, default 1000.
 //!
 //! ## Handlers
 //! - `length` (read): packets in the queue.
-//! - `highwater_length` (read): the largest number of packets in the queue so far.
-//! - `capacity` (read, write): maximum number of packets.
+//! - `highwater_length` (read): most packets that were in the queue at one time.
+//! - `capacity` (read, write): most packets.
 //! - `drops` (read): packets that did not fit.
 //! - `reset_counts` (write): sets `drops` to zero and `highwater_length` to the present length.
 //! - `reset` (write): drops all packets.

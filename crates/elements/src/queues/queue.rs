@@ -13,13 +13,13 @@
 //! packet pool, so that it can always receive.
 //!
 //! ## Arguments
-//! - CAPACITY: maximum number of packets, default 1000.
+//! - CAPACITY: most packets, default 1000.
 //!
 //! ## Handlers
 //! - `length` (read): packets in the queue.
-//! - `highwater_length` (read): the largest number of packets in the queue so far.
-//! - `capacity` (read, write): maximum number of packets. If a written value is below `length`, the
-//!   newest packets are dropped.
+//! - `highwater_length` (read): most packets that were in the queue at one time.
+//! - `capacity` (read, write): most packets. If a written value is below `length`, the newest
+//!   packets are dropped.
 //! - `drops` (read): packets that did not fit.
 //! - `reset_counts` (write): sets `drops` to zero and `highwater_length` to the present length.
 //! - `reset` (write): drops all packets.

@@ -10,8 +10,7 @@
 //! Pulls packets and pushes them on.
 //!
 //! ## Arguments
-//! - BURST: maximum number of packets in a turn, default 256; 1 where packets go one by one, as in
-//!   Click.
+//! - BURST: most packets in a turn, default 256; 1 where packets go one by one, as in Click.
 //! - ACTIVE (keyword): whether to pull; default true.
 //! - LIMIT (keyword): stop after this many packets; negative, the default, means never.
 //!

@@ -282,7 +282,7 @@ impl Rewriter {
         let found = match self.key(packet) {
             Some(key) => match self.find(key.space, key.id) {
                 Some(found) => Ok(found),
-                // A reply begins no flow.
+                // A reply starts nothing.
                 None if self.kind == Kind::Ping && !key.request => Err(self.pass(input)),
                 None => self.make(input, &key, packet, context),
             },

@@ -75,7 +75,7 @@ impl Deltas {
         holds.map_or(number, before)
     }
 
-    /// Changes the numbers of a segment of a direction, and updates its checksum.
+    /// Changes the numbers of a segment of a direction, and its checksum by difference.
     pub(crate) fn apply(&mut self, back: bool, segment: &mut [u8]) {
         let (Some(sequence), Some(acknowledged)) = (be32(segment, 4), be32(segment, 8)) else {
             return;

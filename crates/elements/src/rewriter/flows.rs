@@ -74,12 +74,12 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// The number of the rewriter that owns the flow.
+    /// Whose it is.
     pub(crate) fn owner(&self) -> u8 {
         (self.space >> 8) as u8
     }
 
-    /// The IP protocol, the other part of its space.
+    /// The rest of its space.
     pub(crate) fn protocol(&self) -> u8 {
         self.space as u8
     }

@@ -86,7 +86,7 @@ fn inner(packet: &Packet) -> Option<Inner> {
     Some(Inner { protocol, reply, transport: 8 + length, known })
 }
 
-/// Changes 16 bits of a message, and updates the checksums over them.
+/// Changes 16 bits of a message, and checksums over them by difference.
 fn change(message: &mut [u8], at: usize, new: u16, checks: &mut [u16]) {
     let Some(old) = be16(message, at) else { return };
     set(message, at, new.to_be_bytes());

@@ -23,8 +23,8 @@
 //!   random one. With `#` behind the range, ports are used one after the other; with `?`, always at
 //!   random. Without ports, SADDR may be a range or a prefix. A pattern may also be a name from
 //!   `IPRewriterPatterns`.
-//! - MAPPING_CAPACITY (keyword): maximum number of flows, default and at most 1048576; or the name
-//!   of another rewriter, with which it then shares the memory and the limit of flows.
+//! - MAPPING_CAPACITY (keyword): most flows, default and at most 1048576; or the name of another
+//!   rewriter, with which it then shares the memory and the limit of flows.
 //! - GUARANTEE (keyword): time after a packet during which its flow keeps its place, default 5 s.
 //!   After that a new flow may take the place of the flow that would expire first.
 //! - TIMEOUT, TCP_TIMEOUT, TCP_NODATA_TIMEOUT, TCP_DONE_TIMEOUT, UDP_TIMEOUT, UDP_STREAMING_TIMEOUT
@@ -39,8 +39,9 @@
 //! - `tcp_lookup`, `udp_lookup` (read with `SADDR SPORT DADDR DPORT`): the mapping of such packets.
 //! - `table_size`, `mapping_failures` (read): number of flows; number of flows that could not be
 //!   made.
-//! - `size` (read): number of flows in the table.
-//! - `capacity` (read, write): maximum number of flows.
+//! - `table_size`, `mapping_failures` (read): number of flows; number of flows that could not be
+//!   made.
+//! - `capacity` (read, write): most flows.
 //! - `clear` (write): forgets all flows.
 //! - `patterns` (read): the inputs' specifications, with their flows.
 //! - `pattern0` ... `pattern3` (read, write): one specification; writing it forgets its flows.

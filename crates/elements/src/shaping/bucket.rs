@@ -120,7 +120,7 @@ impl Bucket {
         bucket
     }
 
-    /// The rate in the form of a handler.
+    /// The rate as a handler says it.
     pub(crate) fn rate_text<const BYTES: bool>(&self) -> String {
         match BYTES {
             true => Bandwidth(self.rate).to_string(),

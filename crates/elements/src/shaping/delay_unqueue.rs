@@ -37,7 +37,7 @@ impl DelayUnqueue {
         while batch.room() > 0
             && let Some(packet) = self.0.next(context)
         {
-            // The batch has room.
+            // There is room.
             let _ = batch.push(packet);
         }
         let worked = !batch.is_empty();

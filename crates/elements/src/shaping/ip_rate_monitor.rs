@@ -71,7 +71,7 @@ impl Average {
         }
         for (rate, count) in self.rates.iter_mut().zip(&mut self.counts) {
             *rate += (std::mem::take(count) * PERIODS as f64 - *rate) / STABILITY;
-            // The other periods had no packets.
+            // Nothing came in the others.
             *rate *= (1.0 - 1.0 / STABILITY).powf((gone - 1) as f64);
         }
         self.period = period;

@@ -84,7 +84,7 @@ impl LinkUnqueue {
                 break;
             }
             packet.set_timestamp_ns(context.wall_ns());
-            // The batch has room.
+            // There is room.
             let _ = batch.push(packet);
         }
         self.share.set(self.line.len());

@@ -76,7 +76,7 @@ mod tests {
             }
             assert_eq!([last[5999], last[11_999], last[17_999]], [0, 1, 2], "{class}");
         }
-        // The average changes as fast as in Click.
+        // It settles as fast as in Click.
         let mut bench = Bench::with_outputs("Meter", &["500"], 2);
         let first = (1..100).find(|step| {
             bench.now_ns = step * 1_000_000;

@@ -79,7 +79,7 @@ impl Delayed {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ticks {
     pub(crate) interval_ns: u64,
-    /// The time of the next action.
+    /// When it happens next.
     due_ns: u64,
 }
 
@@ -104,7 +104,7 @@ impl Ticks {
         self.start_at(now_ns.saturating_add(self.interval_ns))
     }
 
-    /// Starts, with `at_ns` as the first time.
+    /// The first time is this.
     pub(crate) fn start_at(&mut self, at_ns: u64) -> u64 {
         self.due_ns = at_ns;
         at_ns

@@ -11,8 +11,7 @@
 //! number.
 //!
 //! ## Arguments
-//! - BURST: maximum number of packets in a turn, default 1; 0 means all that are available, at most
-//!   a batch.
+//! - BURST: most packets in a turn, default 1; 0 means all that are available, at most a batch.
 //!
 //! ## Handlers
 //! - `count` (read): packets moved.

@@ -7,14 +7,15 @@
 //! One pull input, one or two pull outputs.
 //!
 //! ## Description
-//! Lets packets be pulled at most at RATE, at even intervals. Whenever none is due for output 0,
-//! packets can be pulled by output 1, if it is connected.
+//! Lets packets be pulled at most at RATE, evenly. By output 1, if it is connected, packets can be
+//! pulled whenever there is none for output 0.
 //!
 //! ## Arguments
 //! - RATE: packets a second.
 //!
 //! ## Handlers
-//! - `rate` (read, write): RATE.
+//! - Lets packets be pulled at most at RATE, at even intervals. Whenever none is due for output 0,
+//!   packets can be pulled by output 1, if it is connected.
 //! - `reset` (write): forgets past packets, and starts the rate again.
 //!
 //! ## See also

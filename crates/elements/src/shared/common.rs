@@ -151,7 +151,7 @@ pub(crate) fn push_next(packet: Option<Packet>, context: &mut Context<'_>) -> bo
 /// Answers a pull from such a source: packets from `next` while it has any, `max` at most.
 pub(crate) fn fill(max: usize, batch: &mut Batch, next: impl FnMut() -> Option<Packet>) {
     for packet in std::iter::from_fn(next).take(max.min(batch.room())) {
-        // The batch has room.
+        // There is room.
         let _ = batch.push(packet);
     }
 }

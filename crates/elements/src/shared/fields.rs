@@ -171,19 +171,19 @@ pub(crate) fn grow_tail(packet: &mut Packet, count: usize) -> Option<()> {
 pub(crate) trait Annotations {
     /// Bytes missing from the end of the packet.
     fn extra_length(&self) -> u32;
-    /// Sets the annotation.
+    /// Sets them.
     fn set_extra_length(&mut self, bytes: u32);
     /// Number of packets that this one represents in addition to itself.
     fn extra_packets(&self) -> u32;
-    /// Sets the number of extra packets.
+    /// Sets their number.
     fn set_extra_packets(&mut self, count: u32);
     /// Aggregate number.
     fn aggregate(&self) -> u32;
-    /// Sets the aggregate number.
+    /// Sets it.
     fn set_aggregate(&mut self, number: u32);
     /// Time of the first packet of a set, in nanoseconds since 1970.
     fn first_timestamp_ns(&self) -> u64;
-    /// Sets that time.
+    /// Sets it.
     fn set_first_timestamp_ns(&mut self, time_ns: u64);
 }
 

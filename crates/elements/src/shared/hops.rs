@@ -81,7 +81,7 @@ impl Gateway for u128 {
     }
 }
 
-/// A next hop in the form that packets need.
+/// A next hop as packets see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hop<A> {
     /// Address of the next router; 0 if the destination is a neighbour.
@@ -166,13 +166,13 @@ const PLACES: usize = 256;
 
 /// A number for each different set of next hops, and the data that packets need of it.
 pub(crate) struct Hops<A> {
-    /// Next hops by number; 0 means none.
+    /// By number; 0 means none.
     hops: Vec<Hop<A>>,
     /// Tables by the number of a [`Hop::spread`] minus one.
     spreads: Vec<Box<[Hop<A>; PLACES]>>,
     unused_spreads: Vec<u16>,
     ways: Vec<Option<Rc<Way<A>>>>,
-    /// By number, the number of routes that use it.
+    /// By number: how many routes use it.
     users: Vec<u32>,
     numbers: HashMap<Rc<Way<A>>, NextHop>,
     unused: Vec<NextHop>,

@@ -12,7 +12,7 @@ use europa_lookup::{Dir24, NextHop, RouteTable};
 
 use crate::shared::hops::{Hops, Way};
 
-/// One route in its written form.
+/// One route as it is written.
 #[derive(Clone, Debug)]
 struct Route {
     prefix: Ipv4Prefix,
@@ -28,7 +28,7 @@ pub(crate) struct IpRoutes {
     batch: Addresses,
     /// Numbers of the routes in the order of their addition, if the table is shown in this order.
     order: Option<HashMap<europa_packet::Ipv4Prefix, u64>>,
-    /// Routes that were added until now.
+    /// Routes that came so far.
     came: u64,
 }
 
@@ -320,7 +320,7 @@ impl Element for IpRoutes {
     }
 }
 
-/// A line of `load` that is invalid.
+/// A line of `load` that is none.
 pub(crate) fn bad_line(line: &str) -> HandlerError {
     HandlerError::value("load", line, "set or remove")
 }

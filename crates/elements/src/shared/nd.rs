@@ -27,7 +27,7 @@ pub(crate) enum Message {
         /// Ethernet address of the sender, if the message has it.
         source_mac: Option<MacAddr>,
     },
-    /// Announces the Ethernet address of the target.
+    /// Here is the target.
     Advertisement {
         solicited: bool,
         overrides: bool,

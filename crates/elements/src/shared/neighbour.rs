@@ -80,7 +80,7 @@ struct Entry<A> {
     address: A,
     /// Until this time packets are sent without a check.
     usable_until_ns: u64,
-    /// The header of packets to the neighbour.
+    /// The header of packets to it.
     header: [u8; 14],
     state: State,
     /// Static: the entry does not expire, and messages do not change it.
@@ -102,7 +102,7 @@ struct Entry<A> {
 
 /// The verdict for a packet.
 pub(crate) enum Offer {
-    /// Put this header before the packet and send it.
+    /// Put this before it and send it.
     Send(Packet, [u8; 14]),
     /// Send the packet with this header, and send a request to the neighbour itself.
     SendAndProbe(Packet, [u8; 14]),

@@ -30,7 +30,7 @@ impl Reasons {
         Some(Reason(self.all.len() - 1))
     }
 
-    /// Counts one more packet.
+    /// One more packet.
     #[inline(always)]
     pub(crate) fn count(&mut self, reason: Reason) {
         if let Some((_, count)) = self.all.get_mut(reason.0) {

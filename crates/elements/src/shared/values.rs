@@ -258,7 +258,7 @@ impl std::fmt::Display for Port {
 pub(crate) enum OrAnnotation<T> {
     /// Of the packet.
     Annotation,
-    /// The same value for all.
+    /// The same for all.
     Fixed(T),
 }
 

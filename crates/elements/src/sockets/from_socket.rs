@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn datagrams_go_from_one_to_the_other() {
-        // A port that is free at present.
+        // A port that is free now.
         let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let port = port.to_string();
         let mut graph = Graph::default();

@@ -32,7 +32,7 @@
 //! - TYPE: `TCP`, `UDP`, `UNIX` or `UNIX_DGRAM`.
 //! - CLIENT (keyword): connect, do not bind. Default: true without outputs, or with a local
 //!   address, otherwise false.
-//! - SNAPLEN (keyword): maximum number of bytes of a packet, default 2048.
+//! - SNAPLEN (keyword): most bytes of a packet, default 2048.
 //! - HEADROOM (keyword): bytes left free in front, default 64.
 //! - TIMESTAMP (keyword): give packets the time of their arrival; default true.
 //! - SNDBUF, RCVBUF (keywords): bytes of the socket's buffers; default the system's. Not in a
@@ -72,7 +72,7 @@ use crate::shared::values::Port;
 /// Tokens of descriptors: the socket that was opened, and the connection.
 const LISTENER: u32 = 0;
 const PEER: u32 = 1;
-/// The maximum number of packets that wait for a socket.
+/// Most packets that wait for a socket.
 const MOST_WAITING: usize = 1024;
 /// Longest time that the router waits for a peer that accepts nothing while this many packets wait,
 /// in milliseconds.
@@ -275,7 +275,7 @@ impl Socket {
         if length == 0 {
             return if self.kind.is_stream() { Ok(None) } else { Err(Errno::EINTR) };
         }
-        // The bytes beyond the length are removed.
+        // It had that much, or was cut.
         let _ = packet.take(room.saturating_sub(length));
         packet.set_extra_length(u32::try_from(length.saturating_sub(room)).unwrap_or(u32::MAX));
         if self.timestamp {
@@ -356,7 +356,7 @@ fn send_packet(
     if kind.is_stream() {
         while !packet.data().is_empty() {
             let sent = send(peer.as_raw_fd(), packet.data(), flags)?;
-            // At most as many bytes as the packet has.
+            // No more than there was.
             let _ = packet.pull(sent);
         }
         return Ok(());

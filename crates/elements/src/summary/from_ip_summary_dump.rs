@@ -79,7 +79,7 @@ pub(crate) struct FromIPSummaryDump {
     fields: Vec<Field>,
     order: Vec<usize>,
     complained: bool,
-    /// A packet that was read and not yet sent.
+    /// Read and not sent yet.
     ready: Option<Multiple>,
     /// The difference between a packet's time and the clock.
     offset_ns: Option<i128>,
@@ -370,7 +370,7 @@ impl FromIPSummaryDump {
             }
         }
         match self.ready.as_mut()?.copy() {
-            // No slot is free for it now.
+            // There is no slot for it now.
             None if !self.ready.as_ref()?.is_last() => None,
             Some(copy) => Some(copy),
             None => Some(self.ready.take()?.last()),

@@ -253,7 +253,7 @@ impl<'a> Builder<'a> {
         Some(found == 0 || protocol.is_none_or(|protocol| protocol == found))
     }
 
-    /// Makes a missing transport header. Returns `Some(false)` if the packet can have none.
+    /// Makes a transport header if there is none. `Some(false)` if the packet has none.
     fn make_transport(&mut self) -> Option<bool> {
         if !self.is_first() {
             return Some(false);

@@ -20,7 +20,7 @@
 
 use crate::prelude::*;
 
-/// Sends all packets to one output.
+/// Has one way out.
 #[derive(Default)]
 pub(crate) struct StaticSwitch(Option<usize>);
 

@@ -23,7 +23,7 @@ use europa_engine::{
     parse,
 };
 
-/// Sends all packets to one output.
+/// Sends all packets one way.
 #[derive(Default)]
 pub(crate) struct Switch(i64);
 

@@ -13,7 +13,7 @@
 //! yet.
 //!
 //! ## Arguments
-//! - MTU: maximum number of bytes of data in a packet.
+//! - MTU: most bytes of data in a packet.
 //!
 //! ## Handlers
 //! - `data` (read): contents of the next packet that has data.

@@ -91,7 +91,7 @@ impl Segment {
         self.flags & flags == flags
     }
 
-    /// The number of sequence numbers that it uses.
+    /// Number of its sequence numbers.
     fn span(&self) -> u32 {
         (self.length as u32).wrapping_add(u32::from(self.flags & (SYN | FIN) != 0))
     }

@@ -108,7 +108,7 @@ impl Element for TCPBuffer {
             }
             let Some((segment, packet)) = self.packets.pop_front() else { return };
             self.next = Some(segment.sequence.wrapping_add(segment.span()));
-            // The batch has room.
+            // There is room.
             let _ = batch.push(packet);
         }
     }

@@ -11,8 +11,8 @@
 //! behind it run in another turn than those in front of it. Packets that find no room are dropped.
 //!
 //! ## Arguments
-//! - CAPACITY, SIZE (keywords): maximum number of packets, default 1024.
-//! - BURST (keyword): maximum number of packets in a turn, default 256.
+//! - CAPACITY, SIZE (keywords): most packets, default 1024.
+//! - BURST (keyword): most packets in a turn, default 256.
 //! - ACTIVE (keyword): whether to push packets on; default true.
 //! - BLOCKING, ALWAYS_UP, DIRECT_TRAVERSAL, NOUSELESS, VERBOSE, PREFETCH, HOME_THREAD, WARN
 //!   (keywords): accepted; no effect.
@@ -92,7 +92,7 @@ impl Element for Pipeliner {
         let mut batch = context.take_batch();
         let count = self.burst.max(1).min(self.waiting.len()).min(batch.room());
         for packet in self.waiting.drain(..count) {
-            // The batch has room.
+            // There is room.
             let _ = batch.push(packet);
         }
         self.count += count as u64;

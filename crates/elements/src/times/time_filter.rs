@@ -7,7 +7,7 @@
 //! One input, one or two outputs; output 0 push or pull, output 1 push.
 //!
 //! ## Description
-//! Packets pass if their times are from START up to END. Other packets leave by output 1, or are
+//! Lets packets pass whose times are from START up to END. Others leave by output 1, or are
 //! dropped.
 //!
 //! ## Arguments
@@ -166,7 +166,7 @@ impl Element for TimeFilter {
         let mut out = context.take_batch();
         for packet in batch.drain() {
             match self.passes(&packet, context) {
-                // There is room for as many as arrived.
+                // As many as came fit.
                 true => drop(out.push(packet)),
                 false => context.push(1, packet),
             }

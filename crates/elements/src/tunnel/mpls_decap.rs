@@ -57,7 +57,7 @@ impl Element for MPLSDecap {
         batch.filter(
             |packet| {
                 let last = Entry::of(packet.data()).is_some_and(Entry::is_last);
-                // The packet was long enough.
+                // It was long enough.
                 let _ = packet.pull(4);
                 last || !apart
             },

@@ -14,7 +14,7 @@ pub(super) const SENT: u32 = 1;
 pub(super) const FAILED: u32 = 1 << 1;
 /// The frame was sent at another rate than the first.
 pub(super) const OTHER_RATE: u32 = 1 << 2;
-/// The frame was damaged when it was received.
+/// It was received damaged.
 pub(super) const DAMAGED: u32 = 1 << 3;
 /// The frame is the first of several parts.
 pub(super) const MORE: u32 = 1 << 4;

@@ -102,7 +102,7 @@ fn strip(packet: &mut Packet) {
     if let Some((extra, length, taken)) = read(packet.data())
         && packet.len() >= length + taken
     {
-        // There is room for both, as checked before.
+        // Both fit: that was asked.
         packet.take(taken);
         packet.pull(length);
         packet.set_mac_header(0);

@@ -61,7 +61,7 @@ impl<E: Shared> Reference<E> {
         self.name.is_some()
     }
 
-    /// Reads or changes the field.
+    /// Reads or changes it.
     pub(super) fn with<R>(&self, look: impl FnOnce(&mut E::What) -> R) -> R {
         look(&mut self.what.borrow_mut())
     }

@@ -33,9 +33,9 @@ pub enum What {
         /// The packet's first bytes, in hexadecimal.
         bytes: String,
     },
-    /// An element handled the packet.
+    /// An element handled it.
     Element(Hop),
-    /// The packet left by an interface.
+    /// It left by an interface.
     Sent {
         /// Name of the interface.
         interface: String,
@@ -60,7 +60,7 @@ pub struct Hop {
     pub class: String,
     /// The input of the element; `None` if the packet was pulled.
     pub input: Option<u32>,
-    /// The result of the packet there.
+    /// Its result there.
     pub fate: Fate,
     /// The packet's first bytes before the element, in hexadecimal.
     pub before: String,
@@ -74,7 +74,7 @@ pub struct Hop {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {
-    /// The packet left by this output.
+    /// It left by this output.
     Output(u32),
     /// The packet left by this unconnected output: it was dropped.
     Unconnected(u32),

@@ -18,7 +18,7 @@ use super::machine::{Kept, address, make, make_bridge, namespace, namespaces, ru
 use crate::exit::Failure;
 use crate::table::line;
 
-/// The time limit for the start of all processes.
+/// Time for all of it to be up.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Programs that this command needs, and their packages.
 const PROGRAMS: [(&str, &str); 4] = [

@@ -127,22 +127,22 @@ impl Kept {
         self.name.starts_with("node-")
     }
 
-    /// Whether the process runs.
+    /// Whether it runs.
     pub(super) fn runs(&mut self) -> bool {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
-    /// The end of the process's output.
+    /// The end of its output.
     pub(super) fn said(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(5)..].join("\n")
     }
 
-    /// Kills the process.
+    /// Kills it.
     pub(super) fn kill(mut self) {
         if let Some(child) = &mut self.child {
-            // The process may have ended already.
+            // It may have ended already.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use europa_api::Key;
-use europa_cluster::{Access, Etcd, Fate, wait};
+use europa_cluster::{Access, Etcd, Fate, Scope, wait};
 
 use crate::exit::Failure;
 use crate::table::{Colours, line};
@@ -42,7 +42,7 @@ pub(super) fn takeover(access: &Access, node: &str) -> Result<ExitCode, Failure>
     wait(async {
         let etcd = Etcd::connect(access).await?;
         let mut tell = |key: &Key, fate: &Fate| counts.tell(node, key, fate, false);
-        europa_cluster::take_over(&etcd, node, &[], &mut tell).await
+        europa_cluster::take_over(&etcd, node, Scope::All, &[], &mut tell).await
     })?;
     line!("{} start elsewhere, {} stay away with node {node}", counts.moved, counts.stay);
     Ok(ExitCode::SUCCESS)

@@ -21,7 +21,7 @@ const ECHO: Duration = Duration::from_secs(3);
 const ECHO_AGAIN: Duration = Duration::from_millis(500);
 /// Time between two packets with the same payload.
 const EVERY: Duration = Duration::from_secs(1);
-/// The maximum number of lines that wait to be sent.
+/// Lines that wait for being sent.
 const LINES: usize = 64;
 
 /// The payloads, one after the other.

@@ -111,7 +111,7 @@ pub(crate) fn object(instance: &Instance, name: &str) -> Option<Object> {
 }
 
 impl Deployed {
-    /// A lab with its present state.
+    /// A lab as of now.
     pub(crate) fn new(lab: Lab, topology: PathBuf) -> Deployed {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         Deployed { lab, topology, since }
@@ -122,7 +122,7 @@ impl Deployed {
         instance(&self.lab)
     }
 
-    /// Stores the lab.
+    /// Writes it down.
     pub(crate) fn note(&self) -> Result<(), Failure> {
         fs::create_dir_all(LABS)?;
         let (path, text) = (file(&self.lab.name), serde_json::to_vec(self)?);

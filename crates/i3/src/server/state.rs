@@ -1,4 +1,4 @@
-//! Counters of a server.
+//! Figures of a server.
 
 use super::Server;
 
@@ -38,7 +38,7 @@ counters! {
     long_stacks,
     /// Packets lost before the server joined.
     not_joined,
-    /// Datagrams that were no valid packets.
+    /// Datagrams that were no packets.
     malformed,
     /// Messages whose tag was made with another key, or without meaning.
     refused_messages,

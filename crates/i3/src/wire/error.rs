@@ -10,7 +10,7 @@ pub enum WireError {
         what: &'static str,
         /// Its length in bytes.
         needed: usize,
-        /// The number of remaining bytes.
+        /// Bytes that are left.
         found: usize,
     },
     /// The first byte is not the version.

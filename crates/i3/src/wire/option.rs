@@ -37,7 +37,7 @@ pub enum PacketOption {
     Destination(Address),
     /// A trigger and its use.
     Trigger(TriggerUse, Trigger),
-    /// No trigger has this id.
+    /// There is no trigger for this id.
     NotPresent(Id),
     /// The trigger's rate is exceeded.
     RateExceeded(Id),
@@ -45,7 +45,7 @@ pub enum PacketOption {
     RequestForCache,
     /// Asks the receiver of the first id for its address.
     RequestForShortcut,
-    /// The same, from the server.
+    /// The same, by the server.
     RequestForShortcutIndirect,
     /// Asks servers to log the packet.
     LogPacket,

@@ -1,10 +1,9 @@
 //! The routes and neighbours of the slow path's Linux, in tables of a program in a cage:
 //! `bpf_fib_lookup` reads them.
 //!
-//! The mirror of the slow path writes to this module as to a router's process (`route.load`,
-//! `forward0.load`, `gate0.policy`); its lines become entries of maps. If Linux decides by more
-//! than its tables for a packet, the packet's interface is not marked as open, and Linux gets the
-//! packet.
+//! The mirror of the slow path writes to this as to a router's process (`route.load`,
+//! `forward0.load`, `gate0.policy`); its lines become entries of maps. If Linux needs more than its
+//! tables for a packet, the packet's interface is not open, and Linux gets the packet.
 
 use std::collections::HashMap;
 use std::io;
@@ -37,7 +36,7 @@ const ROUTE_BLACKHOLE: u32 = 2;
 /// Numbers of address families.
 const FAMILY4: u32 = 2;
 const FAMILY6: u32 = 10;
-/// The interval at which the thread checks whether the tables are still needed.
+/// Interval of checks whether the tables are still needed.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// The tables of a router.
@@ -102,7 +101,7 @@ impl Port {
 /// Fills tables from a mirror, until it ends or `stop` is set.
 pub(super) struct Filler {
     tables: Arc<Tables>,
-    /// Outputs up to this number are the router's interfaces; further outputs lead to Linux.
+    /// The router's interfaces are the first ones; further outputs lead to Linux.
     interfaces: usize,
     ports: HashMap<usize, Port>,
 }
@@ -187,7 +186,7 @@ impl Filler {
         }
         let (gateway, output) = (words.next()?, words.next()?.parse::<usize>().ok()?);
         let mut value = [0; 28];
-        // With several next hops, Linux chooses.
+        // Linux chooses among several next hops.
         let is_alone = words.next().is_none();
         if output < self.interfaces && is_alone {
             value[..4].copy_from_slice(&ROUTE_DEVICE.to_ne_bytes());
@@ -225,7 +224,7 @@ impl Filler {
         Some(self.tables.neighbours.update(&key, &value))
     }
 
-    /// Handles Linux's policy for received packets.
+    /// Linux's policy for received packets.
     fn gate(&mut self, device: usize, policy: &str) -> io::Result<()> {
         let mut open = [true; 2];
         let mut own = None;
@@ -233,11 +232,11 @@ impl Filler {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             match word {
                 "mac" => own = mac(rest),
-                // The program already gets frames of any length, and frames to other stations.
+                // The program gets frames of any length, and those to other stations.
                 "longest" | "foreign" => {}
                 "ip4" => open[0] = false,
                 "ip6" => open[1] = false,
-                // Every interface has these addresses, and no forwarded packet has such a source.
+                // Every interface has these, and no forwarded packet has such a source.
                 "from" if rest.ends_with(OWN_SOURCE) => {}
                 "from" | "to" => {
                     let is_v6 = rest.split(' ').next().is_some_and(|prefix| prefix.contains(':'));
@@ -255,7 +254,7 @@ impl Filler {
         })
     }
 
-    /// Handles Linux's policy for sent packets.
+    /// Linux's policy for sent packets.
     fn leave(&mut self, device: usize, is_v4: bool, policy: &str) -> io::Result<()> {
         let mut open = !policy.is_empty();
         let (mut own, mut mtu) = (None, None);
@@ -264,8 +263,7 @@ impl Filler {
             match word {
                 "mac" => own = mac(rest),
                 "mtu" => mtu = rest.parse().ok(),
-                // The packet would leave by its input: Linux sends a redirect, if it gets the
-                // packet.
+                // Back to its input: Linux sends a redirect, if it gets the packet.
                 "same" => {}
                 "all" => open = false,
                 _ => return Err(unknown(line)),
@@ -291,7 +289,7 @@ impl Filler {
     }
 }
 
-/// The interface and the family of an element that sends packets: `forward0`, `forward6_0`.
+/// Interface and family of an element that sends packets: `forward0`, `forward6_0`.
 fn forward(element: &str) -> Option<(usize, bool)> {
     match element.strip_prefix("forward6_") {
         Some(number) => Some((number.parse().ok()?, false)),

@@ -1,4 +1,4 @@
-//! Decides when programs of kernel routers are loaded and entered.
+//! When programs of kernel routers are loaded and entered.
 
 use std::collections::HashSet;
 
@@ -16,8 +16,7 @@ use crate::routers::Router;
 use crate::slow_path::SlowPaths;
 
 impl Cages {
-    /// Ensures that the program of a router is loaded. The router's ports then receive in the
-    /// driver.
+    /// Has the program of a router be loaded. Its ports receive in the driver.
     pub(crate) fn have(
         &mut self,
         context: &Context,
@@ -42,7 +41,7 @@ impl Cages {
         }
     }
 
-    /// Makes a thread load a program. The running program continues meanwhile.
+    /// Has a thread load a program. The running program goes on meanwhile.
     fn begin(
         &mut self,
         context: &Context,
@@ -55,8 +54,7 @@ impl Cages {
         let interfaces = running.map(|router| router.interfaces.clone()).unwrap_or_default();
         let with_judge = !self.judged;
         let tables = self.tables(router);
-        let others = self.map_bytes_beside(router);
-        let means = Means::new(substrate, &interfaces, tables, with_judge, others)?;
+        let means = Means::new(substrate, &interfaces, tables, with_judge)?;
         let (name, plan) = (router.to_owned(), plan.clone());
         self.under_way.insert(name.clone(), plan.clone());
         let begun = context.beside(
@@ -71,8 +69,7 @@ impl Cages {
         Ok(())
     }
 
-    /// Ensures that programs receive the frames of their routers' interfaces. Costs little if this
-    /// is already so.
+    /// Has programs stand where their routers' interfaces are. Costs little if they do.
     pub(crate) fn follow(
         &mut self,
         context: &Context,
@@ -93,16 +90,14 @@ impl Cages {
         let leaving = substrate.map(|substrate| leave(substrate, routers)).unwrap_or_default();
         let is_wanted = |router: &str| wanted.iter().any(|(name, ..)| name == router);
         self.keep(|router| is_wanted(router) || leaving.contains(router));
-        self.unhook(context, slow_paths, is_wanted);
         let Some(substrate) = substrate else { return };
-        seat_user_parts(substrate, routers);
         for (router, plan, interfaces) in wanted {
             if interfaces.len() < plan.interfaces {
                 continue;
             }
             match self.state(&router, &plan) {
                 State::Loaded => self.note_entered(events, substrate, &router, &plan, &interfaces),
-                // The program of a router that was adopted.
+                // That of a router that was adopted.
                 State::None => {
                     if let Err(error) = self.begin(context, substrate, routers, &router, &plan) {
                         events.warn("router", &router, "Failed", error.to_string());
@@ -111,9 +106,6 @@ impl Cages {
                 State::UnderWay | State::Failed(_) => {}
             }
             if let Err(error) = slow_paths.fill(&router, self, events) {
-                events.warn("router", &router, "Failed", error.to_string());
-            }
-            if let Err(error) = self.hook(context, slow_paths, &router) {
                 events.warn("router", &router, "Failed", error.to_string());
             }
         }
@@ -134,19 +126,6 @@ impl Cages {
             }
             Ok(false) => {}
             Err(error) => events.warn("router", router, "Failed", error.to_string()),
-        }
-    }
-}
-
-/// Has the programs' redirects to socket maps lead to the user parts that are there.
-fn seat_user_parts(substrate: &Substrate, routers: &[Router]) {
-    let caged = routers.iter().filter_map(|router| Some((router, router.wanted.cage.as_ref()?)));
-    for (router, cage) in caged.filter(|(_, cage)| cage.has_user_part) {
-        let name = router.plan.name.user_part();
-        let part = routers.iter().find(|other| other.plan.name == name && !other.half);
-        for (index, interface) in router.interfaces.iter().take(cage.interfaces).enumerate() {
-            let user = part.and_then(|part| part.interfaces.get(index).copied());
-            substrate.set_user_part(*interface, user);
         }
     }
 }

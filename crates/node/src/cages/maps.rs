@@ -6,7 +6,7 @@ use europa_substrate::HeldMap;
 
 use super::load::Loaded;
 
-/// The maximum number of entries of a map in one answer.
+/// Most entries of a map in one answer.
 const MOST_ENTRIES: usize = 1024;
 /// Sections of variables.
 const SECTIONS: [&str; 3] = [".rodata", ".data", ".bss"];
@@ -21,7 +21,7 @@ impl Loaded {
     /// The contents of a map or a variable of the program; with a key, only that entry of a map.
     ///
     /// # Errors
-    /// Nothing has this name, or the key does not exist.
+    /// There is none of this name, or no such key.
     pub(crate) fn read(&self, name: &str, key: &str) -> Result<String, String> {
         let btf = &self.ready.object.btf;
         if let Some((section, variable)) = self.variable(name) {
@@ -62,10 +62,10 @@ impl Loaded {
         Ok(text)
     }
 
-    /// Writes lines to a map: `KEY=VALUE` sets an entry, `-KEY` removes one.
+    /// Writes lines `KEY=VALUE`, or `-KEY` to remove an entry, into a map.
     ///
     /// # Errors
-    /// No map has this name, or a value is unreadable.
+    /// There is no map of this name, or an unreadable value.
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<(), String> {
         if self.variable(name).is_some() {
             return Err(format!("'{name}' is a variable: `constants` of the document sets it"));

@@ -1,4 +1,4 @@
-//! The maps of programs, in the form that the kernel makes.
+//! Maps of programs as the kernel makes them.
 
 use europa_cage::MapDefinition;
 use europa_cage::kernel::Shape;

@@ -17,10 +17,10 @@ use nix::sys::signal::Signal;
 
 use crate::NodeError;
 
-/// The memory limit of the process that tests configurations: the same as a router's.
+/// Most memory of the process that tries configurations: a router's limit.
 const MEMORY_BYTES: u64 = 1 << 30;
 
-/// The time limit for one configuration.
+/// Time limit of one configuration.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A configuration to test, and substitutes for its grants.
@@ -28,7 +28,7 @@ pub(crate) struct Trial {
     /// `slice/router`.
     pub(crate) router: String,
     pub(crate) start: Start,
-    /// The program with the owner's own elements, if there are any.
+    /// The program with its elements, if the owner has written some.
     pub(crate) elements: Option<String>,
     pub(crate) grants: Vec<OwnedFd>,
 }
@@ -43,11 +43,11 @@ pub(crate) struct Checker {
     number: u32,
     log: File,
     group: Option<Group>,
-    /// The number of kills in the process's control group before its start.
+    /// Kills of its group before it started.
     kills_before: Option<u64>,
 }
 
-/// A process that tests configurations.
+/// A process that tries configurations.
 struct Checking {
     child: Child,
     orders: Channel<Order, Answer>,
@@ -95,7 +95,7 @@ fn failed(error: ChannelError) -> NodeError {
 }
 
 impl Checker {
-    /// Begins to test `trials`, under the uid of a router with this number, which no router has.
+    /// Begins to try `trials`, under the uid of a router with this number, which no router has.
     pub(crate) fn start(
         trials: Vec<Trial>,
         number: u32,
@@ -137,7 +137,7 @@ impl Checker {
         self.process.orders.as_fd()
     }
 
-    /// Reads the process's answer, if there is one, and sends the next configuration.
+    /// Reads its answer, if there is one, and sends the next configuration.
     pub(crate) fn go_on(&mut self) -> Verdict {
         loop {
             if self.left.is_empty() {
@@ -153,7 +153,7 @@ impl Checker {
                     }
                 }
                 Ok(Some((Answer::Refused(why), _))) => return Verdict::Wrong(why),
-                // Only a router inside the switch sends this.
+                // Only a router inside the switch reports it.
                 Ok(Some((Answer::Ended(why), _))) => return Verdict::Failed(why),
                 Ok(Some((Answer::TooLong(bytes), _))) => {
                     return Verdict::Wrong(format!("its messages have {bytes} bytes"));

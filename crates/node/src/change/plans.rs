@@ -30,7 +30,7 @@ impl PlanThread {
         Ok(Self(tasks))
     }
 
-    /// Computes the answer to a question of the engine.
+    /// Computes the answer to a question for the engine.
     pub(crate) fn plan(&self, question: Question) {
         // The thread lives as long as the loop.
         let _ = self.0.send(Task::Plan(question));

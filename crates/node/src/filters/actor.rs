@@ -1,9 +1,8 @@
 //! The actor that owns the rules of all slices: a separate thread.
 //!
-//! Preparing and sending 20,000 rules takes tens of milliseconds, during which the node's loop
-//! serves others. The loop sends jobs to the actor; its own jobs go before those of tenants. If the
-//! switch needs orders about interfaces and ways, the actor asks the loop for them, because only
-//! the loop can send such orders.
+//! Preparing and sending 20,000 rules takes tens of milliseconds, in which the node's loop serves
+//! others. The loop sends jobs; its own jobs precede those of tenants. The actor asks the loop for
+//! orders to the switch about interfaces and ways, which only the loop can send.
 
 mod documents;
 mod own;
@@ -30,11 +29,11 @@ use crate::kept::Kept;
 use crate::store::NumberedRules;
 use crate::{Doing, NodeError};
 
-/// The name of the record of numbers.
+/// The name of the numbers' record.
 const RECORD: &str = "filters";
-/// The time limit for the loop's answers to the actor.
+/// Time limit for the loop's answers to the actor.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The number of ways that the loop sends to the switch at a time: each takes some microseconds.
+/// Number of ways that the loop sends to the switch at a time: each takes some microseconds.
 pub(crate) const WAYS_AT_ONCE: usize = 256;
 
 /// A way and its number.
@@ -44,19 +43,19 @@ type Answer<T> = Reply<Result<T, ProblemDetails>>;
 
 /// Work for the actor.
 enum Job {
-    /// Restore the rules and numbers of a former node; the flag tells whether its objects continue.
+    /// Rules and numbers of a former node; and whether its objects continue.
     Restore(BTreeMap<String, NumberedRules>, bool, SyncSender<Result<Fresh, NodeError>>),
-    /// Put the rules of documents into force.
+    /// The rules of documents take effect.
     Documents(SyncSender<Outcome>),
-    /// Send all rules to a switch that has none. `ways`: the loop has not sent it the ways.
+    /// A switch without rules gets all of them; `ways`: the loop has not sent it the ways.
     Load { orders: Orders, ways: bool, then: Box<dyn FnOnce(Outcome) + Send> },
-    /// Make the loop send the switch the ways to an interface.
+    /// The loop sends the switch the ways to an interface.
     WaysTo { router: String, interface: String },
     /// Slices are removed finally.
     ForgetParked,
-    /// Undo a change of rules with numbers that could not be stored.
+    /// Rules with numbers could not be written down.
     TakeBack { slice: String, back: (Vec<u32>, Vec<(u32, Rule)>) },
-    /// Add and remove rules with numbers.
+    /// Rules with numbers are added and removed.
     Own(OwnChanges, Answer<FilterChanged>),
     /// A slice's rules and counters.
     List(String, Answer<FilterList>),
@@ -75,11 +74,11 @@ struct Waiting {
 #[derive(Clone)]
 pub(crate) struct FilterActor {
     waiting: Arc<Waiting>,
-    /// The present desired state.
+    /// The desired state as of now.
     documents: Arc<Mutex<Arc<Documents>>>,
 }
 
-/// The thread's state.
+/// The thread's part, with all its data.
 struct Actor {
     waiting: Arc<Waiting>,
     documents: Arc<Mutex<Arc<Documents>>>,
@@ -87,9 +86,9 @@ struct Actor {
     events: Events,
     kept: Kept,
     filters: Filters,
-    /// The connection to the switch; `None` until there are rules.
+    /// Connection to the switch; `None` until there are rules.
     orders: Option<Orders>,
-    /// Numbered rules of slices that will be removed: they return if the change is undone.
+    /// Numbered rules of slices that are about to be removed: they return if the change is undone.
     parked: BTreeMap<String, Vec<(u32, Rule)>>,
 }
 
@@ -135,7 +134,7 @@ impl FilterActor {
         self.documents.lock().unwrap_or_else(PoisonError::into_inner).clone_from(documents);
     }
 
-    /// Reads the stored rules and, if a former node has `left` objects, the numbers that it
+    /// Reads the stored rules; and, if a former node has `left` objects, the numbers that it
     /// assigned. Waits, and returns all facts.
     pub(crate) fn restore(
         &self,
@@ -145,7 +144,7 @@ impl FilterActor {
         self.wait(|done| Job::Restore(rules, left, done))
     }
 
-    /// Puts the rules of the desired state into force. This waits, so the loop must not call it.
+    /// Puts the rules of the desired state in force. Waits: not to be called by the loop.
     pub(crate) fn set_documents(&self) -> Outcome {
         self.wait(Job::Documents)
     }
@@ -161,8 +160,8 @@ impl FilterActor {
         self.send(Job::Load { orders, ways, then: Box::new(then) });
     }
 
-    /// Makes the loop send the switch all ways to an interface of a router, `slice/router`, a few
-    /// at a time.
+    /// Lets the loop send the switch all ways to an interface of a router, `slice/router`, a few at
+    /// a time.
     pub(crate) fn tell_ways_to(&self, router: &str, interface: &str) {
         let (router, interface) = (router.to_owned(), interface.to_owned());
         self.send(Job::WaysTo { router, interface });
@@ -173,23 +172,23 @@ impl FilterActor {
         self.send(Job::ForgetParked);
     }
 
-    /// Undoes a change of rules with numbers that could not be stored.
+    /// A change of rules with numbers could not be stored: undoes it.
     pub(crate) fn take_back(&self, slice: String, back: (Vec<u32>, Vec<(u32, Rule)>)) {
         self.send(Job::TakeBack { slice, back });
     }
 
-    /// Adds and removes rules with numbers; `answer` is called when they are stored.
+    /// Adds and removes rules with numbers; `answer` is called once they are written down.
     pub(crate) fn change(&self, changes: OwnChanges, answer: Answer<FilterChanged>) {
         self.send(Job::Own(changes, answer));
     }
 
-    /// Lists the rules of a slice, and how often each has matched.
+    /// Lists the rules of a slice, and how often each has counted.
     pub(crate) fn list(&self, slice: String, answer: Answer<FilterList>) {
         self.send(Job::List(slice, answer));
     }
 }
 
-/// The actor does not answer any longer.
+/// The actor does not answer any more.
 pub(crate) fn ended() -> NodeError {
     NodeError::Refused("the thread for filters has ended".into())
 }
@@ -243,7 +242,7 @@ impl Actor {
         let done = self.try_tell(slice, told);
         self.filters.tidy();
         match done {
-            // The switch has ended; the next one gets all rules.
+            // The switch has ended, and the next one gets everything.
             Err(NodeError::Channel { .. }) => {
                 self.orders = None;
                 Ok(())
@@ -277,7 +276,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Makes the loop do work that only the loop can do, and waits for the result.
+    /// Lets the loop do work that only it can do, and waits for it.
     fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut crate::node::Node) -> Result<T, NodeError> + Send + 'static,
@@ -286,13 +285,13 @@ impl Actor {
         asked.map_err(|problem| NodeError::Refused(problem.to_string()))?
     }
 
-    /// Tells the switch which slice's rules apply to the interfaces of a slice, or of all slices.
+    /// Informs the switch whose rules apply to the interfaces of a slice, or of all.
     fn name_filtered(&self, slice: Option<&str>) -> Result<(), NodeError> {
         let slice = slice.map(str::to_owned);
         self.ask(move |node| node.name_filtered(slice.as_deref()))
     }
 
-    /// For the first rules: connects to a running switch, and sends it all ways and all rules.
+    /// The first rules: a running switch gets a connection, all ways and all rules.
     fn connect(&mut self) -> Result<(), NodeError> {
         let Some(orders) = self.ask(|node| node.connect_filters())? else { return Ok(()) };
         self.tell_all_ways()?;
@@ -310,7 +309,7 @@ impl Actor {
         self.tell_ways(ways.map(|(number, way)| (number, way.clone())).collect())
     }
 
-    /// Makes the loop send the switch the destinations of ways, a few at a time.
+    /// Lets the loop send the switch the destinations of ways, a few at a time.
     fn tell_ways(&self, mut ways: Vec<WayOrder>) -> Result<(), NodeError> {
         while !ways.is_empty() {
             let some = ways.split_off(ways.len().saturating_sub(WAYS_AT_ONCE));

@@ -1,4 +1,4 @@
-//! Checks whether rules fit: names must exist, and enough entries must be free.
+//! Whether rules fit: names that exist, entries that are left.
 
 use std::collections::HashMap;
 
@@ -48,7 +48,7 @@ impl Entries {
 }
 
 impl Index {
-    /// Checks whether the rules of documents fit.
+    /// Whether the rules of documents fit.
     ///
     /// # Errors
     /// The excess, and its document.
@@ -98,7 +98,7 @@ impl Filters {
         (MOST_FILTERS as usize).saturating_sub(reserved + used)
     }
 
-    /// Checks whether rules fit that replace rules with `gone` entries.
+    /// Whether rules fit that replace rules with `gone` entries.
     ///
     /// # Errors
     /// The excess.

@@ -1,4 +1,4 @@
-//! Converts a rule to the switch's entries: patterns, keys and actions.
+//! From a rule to the switch's entries: patterns, keys and actions.
 
 use europa_api::filters::{Ecn, Rule};
 use europa_filter::{Pattern, Rule as Entry};
@@ -46,7 +46,7 @@ fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
     std::array::from_fn(|at| bytes.get(at).copied().unwrap_or(0))
 }
 
-/// Adds a rule's entries to a batch, as long as numbers for them are free.
+/// Adds a rule's entries to a batch, while there are numbers for them.
 pub(super) fn add(
     rule: &Rule,
     interface: Option<u16>,

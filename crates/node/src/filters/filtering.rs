@@ -1,5 +1,4 @@
-//! The loop's part of filters: which slice's rules apply to an interface, and the connection to the
-//! actor.
+//! The loop's part of filters: whose rules hold for an interface, and the actor that has the rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
@@ -22,11 +21,11 @@ use crate::switch::{Switch, unless_gone};
 
 type Own = (Vec<u32>, Vec<(u32, europa_api::filters::Rule)>);
 
-/// The actor of rules, and the facts about rules that the loop needs.
+/// The actor of rules, and the facts about them that the loop needs.
 pub(crate) struct Filtering {
     actor: FilterActor,
     index: Index,
-    /// Work that puts the rules of documents into force.
+    /// Rules of documents come in force.
     work: Work<()>,
 }
 
@@ -38,18 +37,18 @@ impl Filtering {
         Ok(Self { actor, index: Index::default(), work: Work::default() })
     }
 
-    /// The numbers of a slice and of an interface in its rules, if the slice has rules.
+    /// The numbers of a slice and of an interface in its rules, if it has some.
     pub(crate) fn of(&self, slice: &str, router: &str, interface: &str) -> Option<(u16, u16)> {
         self.index.of(slice, router, interface)
     }
 
-    /// Makes these documents the desired state.
+    /// These documents are the desired state from now on.
     pub(crate) fn want(&self, documents: &Arc<Documents>) {
         self.actor.want(documents);
     }
 
-    /// Restores the stored rules and, if another node has `left` objects, the numbers that it had
-    /// assigned.
+    /// Finds the rules again that were kept; and, if another node has `left` something, the
+    /// numbers that it had given.
     pub(crate) fn restore(
         &mut self,
         documents: &Arc<Documents>,
@@ -61,12 +60,12 @@ impl Filtering {
         Ok(())
     }
 
-    /// The actor has changed rules. A thread frees the former facts.
+    /// The actor has changed rules. A thread frees what was before.
     pub(crate) fn changed(&mut self, change: &Change, fresh: Fresh) {
         change.free(self.index.take(fresh));
     }
 
-    /// Puts the rules of documents into force.
+    /// Puts the rules of documents in force.
     pub(crate) fn change(&mut self, context: &Context, purpose: Purpose) -> Result<(), Stop> {
         match self.work.result(&purpose, drop)? {
             Some(()) => Ok(()),
@@ -78,7 +77,7 @@ impl Filtering {
         }
     }
 
-    /// Adds and removes rules with numbers; `reply` is called when they are stored.
+    /// Adds and removes rules with numbers; `reply` is called once they are written down.
     pub(crate) fn change_own(
         &self,
         changes: OwnChanges,
@@ -87,17 +86,17 @@ impl Filtering {
         self.actor.change(changes, reply);
     }
 
-    /// Restores the former state of rules with numbers that could not be stored.
+    /// Rules with numbers could not be written down: they are as they were before.
     pub(crate) fn take_back(&self, slice: String, back: Own) {
         self.actor.take_back(slice, back);
     }
 
-    /// A slice's rules, and how many packets each rule has matched.
+    /// A slice's rules, and how often each has counted.
     pub(crate) fn list(&self, slice: String, reply: Reply<Result<FilterList, ProblemDetails>>) {
         self.actor.list(slice, reply);
     }
 
-    /// Removes the rules of slices that were removed permanently.
+    /// Forgets the rules of slices that were removed permanently.
     pub(crate) fn forget_parked(&mut self) {
         self.index.forget_parked();
         self.actor.forget_parked();
@@ -133,20 +132,20 @@ impl Filtering {
         self.index.ways_to(router, interface)
     }
 
-    /// Makes the loop send the switch all ways to an interface of a router, a few at a time.
+    /// Has the loop tell the switch all ways to an interface of a router, a few at a time.
     pub(crate) fn tell_ways_to(&self, router: &str, interface: &str) {
         self.actor.tell_ways_to(router, interface);
     }
 
-    /// Connects the actor to a switch that runs without rules; `None` if the switch has ended.
+    /// Connects the actor with a switch that runs without rules; none if it has ended.
     pub(crate) fn connect(&self, switch: &mut Switch) -> Result<Option<Orders>, NodeError> {
         let (orders, theirs) = Orders::new()?;
         let told = switch.order(&Order::Filters, &[theirs.as_fd()]);
         Ok(unless_gone(told.map(|_| true))?.then_some(orders))
     }
 
-    /// Sends a new switch all rules, if there are any, before any interface; the actor sends its
-    /// `ways`. `then` runs in the actor's thread. Returns whether rules will be sent.
+    /// Has a new switch get all rules, if there are some, before any interface, and its `ways` by the actor.
+    /// `then` runs in the actor's thread. Returns whether it will.
     pub(crate) fn load(
         &self,
         switch: &mut Switch,

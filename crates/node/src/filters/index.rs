@@ -1,4 +1,4 @@
-//! The facts about rules that the node's loop needs, from the actor's last change.
+//! The facts about rules that the node's loop needs, as of the actor's last change.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,18 +14,18 @@ pub(crate) struct Index {
     ways: Arc<Ways>,
     in_force: Arc<Vec<europa_api::Filters>>,
     parked: BTreeSet<SliceId>,
-    /// Whether a former node assigned numbers to slices that no longer exist: the switch may have
-    /// their rules.
+    /// A former node assigned numbers to slices that no longer exist: the switch may have their
+    /// rules.
     orphans: bool,
 }
 
-/// The facts that a change has renewed.
+/// The facts that a change has made new.
 #[derive(Default)]
 pub(crate) struct Fresh {
     pub(super) slices: Vec<(String, IndexOfSlice)>,
     /// Ways, if some have new numbers.
     pub(super) ways: Option<Arc<Ways>>,
-    /// Whether a former node assigned numbers to slices that no longer exist.
+    /// A former node assigned numbers to slices that no longer exist.
     pub(super) orphans: bool,
     /// Documents whose rules are in force, if they have changed.
     pub(super) in_force: Option<Arc<Vec<europa_api::Filters>>>,
@@ -33,7 +33,7 @@ pub(crate) struct Fresh {
     pub(super) parked: Option<BTreeSet<SliceId>>,
 }
 
-/// Facts that are outdated.
+/// Facts that hold no more.
 pub(crate) struct Former {
     _slices: Vec<IndexOfSlice>,
     _ways: Option<Arc<Ways>>,
@@ -44,11 +44,11 @@ pub(crate) struct Former {
 pub(super) struct IndexOfSlice {
     /// Its number in the switch.
     number: u16,
-    /// Whether the slice has rules.
+    /// It has rules.
     has_rules: bool,
     /// Entries of its numbered rules.
     own_entries: usize,
-    /// The numbers of interfaces that its rules name, by router and interface.
+    /// Numbers of interfaces that its rules name, by router and interface.
     interfaces: HashMap<(String, String), u16>,
 }
 
@@ -88,7 +88,7 @@ impl Fresh {
 }
 
 impl Index {
-    /// Takes over changed facts. Returns the former ones, because freeing them may take long.
+    /// Takes over changed facts. Returns the former ones: freeing them may take long.
     pub(crate) fn take(&mut self, fresh: Fresh) -> Former {
         self.orphans |= fresh.orphans;
         self.parked = fresh.parked.unwrap_or_else(|| std::mem::take(&mut self.parked));
@@ -115,7 +115,7 @@ impl Index {
         self.parked.clear();
     }
 
-    /// The numbers of a slice and of an interface in its rules, if the slice has rules.
+    /// The numbers of a slice and of an interface in its rules, if it has some.
     pub(crate) fn of(&self, slice: &str, router: &str, interface: &str) -> Option<(u16, u16)> {
         let slice = self.slices.get(slice).filter(|slice| slice.has_rules)?;
         let named = slice.interfaces.get(&(router.to_owned(), interface.to_owned()));
@@ -132,7 +132,7 @@ impl Index {
         self.ways.values().flat_map(HashMap::values).flatten()
     }
 
-    /// Whether a switch needs rules, or must remove those of former slices.
+    /// Whether a switch needs rules: those of slices, or the removal of those of former slices.
     pub(crate) fn has_rules(&self) -> bool {
         self.orphans || self.slices.values().any(|slice| slice.has_rules)
     }

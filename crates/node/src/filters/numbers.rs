@@ -1,4 +1,4 @@
-//! Small numbers for the names in rules; a name keeps its number while it is used.
+//! Small numbers for the names of rules; a name keeps its number while it is used.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
@@ -55,7 +55,7 @@ impl<K: Name> From<Written<K>> for Numbers<K> {
         let mut numbers = Numbers::new(written.first, written.last);
         for (place, name) in written.named.into_iter().enumerate() {
             match &name {
-                // The name is unused yet; its users find it by its name.
+                // It is unused yet, and its users find it by its name.
                 Some(WrittenName { key }) => {
                     numbers.places.insert(key.clone(), place);
                     numbers.idle.insert(place);
@@ -82,7 +82,7 @@ impl<K: Name> Numbers<K> {
         Self { first, last, named, places, free: BTreeSet::new(), idle: BTreeSet::new() }
     }
 
-    /// The number of a name, with one more use; `None` if all numbers are in use. Adds new names to
+    /// The number of a name, with one more use; `None` if all are in use. Adds new names to
     /// `is_new`.
     pub(super) fn take(&mut self, key: &K, is_new: &mut bool) -> Option<u16> {
         if let Some(place) = self.places.get(key).copied() {

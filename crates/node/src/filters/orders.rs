@@ -12,7 +12,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::{Doing, NodeError};
 
-/// The time limit for a change of rules by the switch.
+/// Time limit of the switch for a change of rules.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Bytes of an entry's counters: number, packets, bytes.
@@ -25,7 +25,7 @@ fn failed(error: ChannelError) -> NodeError {
     NodeError::Channel { who: "the switch's filters".into(), error }
 }
 
-/// Memory with these bytes, for the switch.
+/// Memory with these bytes, to be handed over.
 fn memory(bytes: &[u8]) -> Result<File, NodeError> {
     let file =
         memfd_create(c"filters", MFdFlags::MFD_CLOEXEC).doing("making memory for filters")?;
@@ -49,15 +49,15 @@ impl Orders {
             Some((FilterAnswer::Refused(why), _)) => {
                 Err(NodeError::Refused(format!("the switch refuses filters: {why}")))
             }
-            // A late answer would be mistaken for the answer to another order.
+            // A late answer would be mistaken for that to another order.
             None => Err(failed(ChannelError::Closed)),
         }
     }
 
-    /// Makes the switch apply a batch of changes in one step.
+    /// Has the switch carry out a batch of changes, all at once.
     ///
     /// # Errors
-    /// The switch refuses, or has ended (`NodeError::Channel`).
+    /// It refuses, or has ended (`NodeError::Channel`).
     pub(super) fn tell(
         &mut self,
         order: impl FnOnce(&Batch) -> FilterOrder,
@@ -68,7 +68,7 @@ impl Orders {
         self.ask(order(batch), memory.as_ref()).map(drop)
     }
 
-    /// Packets and bytes for each entry of a slice with at most `room` entries.
+    /// Packets and bytes by entry, of a slice with at most `room` entries.
     ///
     /// # Errors
     /// The switch refuses, or has ended.

@@ -1,4 +1,4 @@
-//! Rules with numbers, which a slice's own programs change.
+//! Rules with numbers: those of a slice's own programs.
 
 use europa_api::filters::Rule;
 use europa_switch::Batch;
@@ -6,7 +6,7 @@ use europa_switch::Batch;
 use super::{FilterError, Filters, Installed, Origin, Told};
 
 impl Filters {
-    /// Adds and removes rules by number. Returns the orders for the switch.
+    /// Adds and removes rules by number; returns the orders for the switch.
     ///
     /// # Errors
     /// Why nothing has changed.
@@ -43,7 +43,7 @@ impl Filters {
         Ok(self.told(slice, batch, was_empty))
     }
 
-    /// Removes rules that were prepared but not sent to the switch.
+    /// Removes installed rules that the switch did not get.
     pub(super) fn scrap(&mut self, slice: &str, installed: &[Installed]) {
         let mut back = Batch::default();
         installed.iter().for_each(|one| self.uninstall(slice, one, &mut back));
@@ -56,7 +56,7 @@ impl Filters {
         own.map(|(number, installed)| (*number, installed))
     }
 
-    /// The rule with this number.
+    /// One of them.
     pub(crate) fn own_rule(&self, slice: &str, number: u32) -> Option<&Installed> {
         self.slices.get(slice)?.own.get(&number)
     }

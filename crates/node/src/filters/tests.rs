@@ -11,7 +11,7 @@ fn rule(mac: u32) -> Rule {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// If a slice uses up its ways, it gets an error, and other slices keep theirs.
+/// A slice that uses up its ways gets an error, and other slices keep theirs.
 #[test]
 fn n06_ways_of_a_slice_are_its_own() {
     let mut filters = Filters::default();
@@ -22,7 +22,7 @@ fn n06_ways_of_a_slice_are_its_own() {
     assert!(matches!(more, Err(FilterError::Ways { .. })), "{:?}", more.err());
     assert_eq!(filters.own("red").count(), most as usize);
     filters.change_own("blue", &[], vec![(1, rule(7))]).expect("others have theirs");
-    // A refused change has left no use of names.
+    // A refused change has left no use behind.
     filters.change_own("red", &[0], Vec::new()).expect("it goes");
     filters.tidy();
     filters.change_own("red", &[], vec![(most, rule(most))]).expect("there is room again");
@@ -34,7 +34,7 @@ fn rules_over_a_reservation_are_refused_with_their_document() {
     let rules = |count: usize| "  - {priority: 1, action: drop}\n".repeat(count);
     let text = |red: usize, blue: usize| {
         format!(
-            "kind: slice\nname: red\nreservation: {{filters: 6}}\n---\nkind: slice\nname: blue\n---\n\
+            "kind: slice\nname: red\nreservation: {{filters: 3}}\n---\nkind: slice\nname: blue\n---\n\
              kind: filters\nname: a\nslice: red\nrules:\n{}---\n\
              kind: filters\nname: b\nslice: red\nrules:\n{}---\n\
              kind: filters\nname: c\nslice: blue\nrules:\n{}",
@@ -52,6 +52,6 @@ fn rules_over_a_reservation_are_refused_with_their_document() {
     };
     assert_eq!(check(text(1, 50)), None);
     let why = check(text(2, 1)).expect("too many");
-    let wanted = "slice red may have 6 entries of filters: 4 are used, these need 4 more";
+    let wanted = "slice red may have 3 entries of filters: 2 are used, these need 2 more";
     assert!(why.contains(wanted), "{why}");
 }

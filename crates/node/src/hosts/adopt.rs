@@ -1,4 +1,4 @@
-//! Adopts the hosts of a killed node, and removes those that differ from the desired ones.
+//! Takes over the hosts of a killed node, and removes those that are not as desired.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::NodeError;
 use crate::context::Context;
 
 impl Hosts {
-    /// Adopts the hosts of another node that equal the desired ones, and removes the others.
+    /// Takes over the hosts of another node that are as desired, and removes the others.
     pub(crate) fn adopt(
         &mut self,
         context: &Context,

@@ -1,4 +1,4 @@
-//! Changes hosts' commands, and handles commands that have ended.
+//! Commands of hosts that change, and those that have ended.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ use crate::events::Events;
 use crate::kept::Kept;
 use crate::{Instance, NodeError};
 
-/// The number of last lines of a host's commands that are shown.
+/// As many of the last lines of a host's commands are shown.
 const LAST_LINES: usize = 3;
 
 /// Hosts that a thread has made.
@@ -32,21 +32,19 @@ pub(super) struct Making {
 
 impl Making {
     /// Makes the hosts that are `wanted` of the hosts `made`, starts their commands, and writes them
-    /// down. Commands of images run in hosts that were `there`, except in those that are `idle`.
+    /// down. Hosts that were `there` have their images' commands.
     pub(super) fn make(
         instance: &Instance,
-        (kept, events): (&Kept, &Events),
-        (there, idle): (&HashSet<String>, &HashSet<String>),
+        kept: &Kept,
+        events: &Events,
+        there: &HashSet<String>,
         made: &mut Vec<Host>,
         wanted: &[Host],
     ) -> Result<Self, NodeError> {
         let stats = make::make(instance, made, wanted)?;
         let hosts = wanted.to_vec();
         let mut making = Self { stats, hosts, started: Vec::new(), failed: None };
-        let is_fresh = |host: &&Host| {
-            let name = host.name.to_string();
-            !there.contains(&name) || idle.contains(&name)
-        };
+        let is_fresh = |host: &&Host| !there.contains(&*host.name.to_string());
         making.failed = making
             .start_commands(instance, made)
             .and_then(|()| making.start_images(instance, wanted.iter().filter(is_fresh)))
@@ -82,7 +80,7 @@ impl Making {
         instance: &Instance,
         fresh: impl Iterator<Item = &'h Host>,
     ) -> Result<(), NodeError> {
-        let fresh: Vec<&Host> = fresh.collect();
+        let fresh: Vec<&Host> = fresh.filter(|host| host.root.is_some()).collect();
         if fresh.is_empty() {
             return Ok(());
         }
@@ -119,7 +117,7 @@ impl Hosts {
     }
 }
 
-/// Hosts whose commands change, with their positions among the existing hosts.
+/// Hosts whose commands change, with their places among those that are made.
 fn other_commands<'h>(made: &[Host], wanted: &'h [Host]) -> Vec<(usize, &'h Host)> {
     let places = made.iter().enumerate();
     let places: HashMap<&str, (usize, &Host)> =

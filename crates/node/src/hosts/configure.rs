@@ -1,4 +1,4 @@
-//! Sets and changes the addresses, parameters and routes of a host.
+//! Addresses, parameters and routes of a host: set, and changed.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use super::record::refused;
 use crate::NodeError;
 
-/// A route, with its next hop and its device.
+/// A route with its next hop and its device.
 pub(super) type HostWay = (IpNet, Option<IpAddr>, Option<String>);
 
 /// Changes a host from `old` to `new`. The interfaces must exist.
@@ -27,7 +27,7 @@ pub(super) fn configure(old: &Host, new: &Host, inside: &Namespace) -> Result<()
     };
     for (name, interface) in &new.interfaces.0 {
         for address in had(name).iter().filter(|had| !interface.addresses.contains(had)) {
-            // A program inside may have removed the address.
+            // A program inside may have removed it.
             let _ = delete_address(inside, name, address.value);
         }
         for address in &interface.addresses {
@@ -69,7 +69,7 @@ pub(super) fn route_of(route: &HostRoute) -> HostWay {
     (route.to.value, route.via.map(|via| via.value), device)
 }
 
-/// The default route by a gateway.
+/// The route that leads everywhere by a gateway.
 pub(super) fn default_route(gateway: &IpAddr) -> HostWay {
     let any: IpAddr = match gateway {
         IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),

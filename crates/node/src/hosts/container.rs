@@ -1,5 +1,5 @@
-//! Finds a Docker container's first process: by Docker's API or, for the id of a container if
-//! Docker's daemon does not run, by the control groups in `/proc`.
+//! Where a Docker container is: its first process, by Docker's API, or, for the id of a
+//! container without Docker's daemon, by the control groups in `/proc`.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -36,7 +36,7 @@ fn ask(socket: &str, name: &str) -> std::io::Result<String> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    // With HTTP 1.0, the answer ends with the connection and is not divided into chunks.
+    // Version 1.0: the answer ends with the connection and is not cut into chunks.
     write!(stream, "GET /containers/{name}/json HTTP/1.0\r\nHost: docker\r\n\r\n")?;
     let mut answer = String::new();
     // A container's description has tens of kilobytes.
@@ -61,8 +61,7 @@ fn read(answer: &str, name: &str) -> Result<u32, String> {
     }
 }
 
-/// The first process whose control group contains a container's id, given by at least twelve
-/// digits.
+/// The first process whose control group carries a container's id, given by at least twelve digits.
 fn by_group(id: &str) -> Option<u32> {
     if id.len() < 12 || !id.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
@@ -76,7 +75,7 @@ fn by_group(id: &str) -> Option<u32> {
     .min()
 }
 
-/// Whether control groups belong to this container: `…/docker/ID`, `…/docker-ID.scope`.
+/// Whether control groups are a container's: `…/docker/ID`, `…/docker-ID.scope`.
 fn has_id(groups: &str, id: &str) -> bool {
     let parts = groups.lines().flat_map(|line| line.split(['/', '-', '.']));
     parts.into_iter().any(|part| part.len() == 64 && part.starts_with(id))

@@ -1,4 +1,4 @@
-//! Detects changes by other programs: a thread checks for them at intervals.
+//! Changes by other programs: a thread looks for them at intervals.
 
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -32,7 +32,7 @@ pub(super) struct DriftThread {
 }
 
 impl DriftThread {
-    /// Starts the thread.
+    /// Starts it.
     pub(super) fn start(instance: Instance, control: Control) -> Result<Self, NodeError> {
         let (orders, heard) = sync_channel::<Made>(1);
         let work = move || {
@@ -60,7 +60,7 @@ impl DriftThread {
         Ok(Self { orders, looked: Instant::now() })
     }
 
-    /// Starts a check of all objects, if it is time and no check is still in progress.
+    /// Has all looked at, if it is time. A look that is still under way is not waited for.
     pub(super) fn look(&mut self, made: impl FnOnce() -> Made) {
         if self.looked.elapsed() >= LOOK_EVERY {
             self.looked = Instant::now();
@@ -70,8 +70,8 @@ impl DriftThread {
 }
 
 impl Hosts {
-    /// Notes the actual state of hosts that have changed: the next change or check repairs them.
-    /// `of` lists the checked hosts. Returns ports whose devices are gone.
+    /// Hosts that are not as they were made are known as they are: the next change, or the next
+    /// look, mends them. `of`: those that were looked at. Returns ports whose devices are gone.
     pub(crate) fn note_drift(
         &mut self,
         events: &Events,
@@ -79,7 +79,7 @@ impl Hosts {
         found: Vec<HostDrift>,
     ) -> Vec<Name> {
         let mut lost = Vec::new();
-        // Hosts that a change concerns are checked later.
+        // Those that are being changed are looked at later.
         let is_old = self.is_under_way() || !Arc::ptr_eq(of, &self.made);
         if found.is_empty() || is_old {
             return lost;

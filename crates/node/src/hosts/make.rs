@@ -1,4 +1,4 @@
-//! Makes new hosts, and their interfaces.
+//! Hosts that come, and their interfaces.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -22,8 +22,8 @@ use super::show::told;
 use super::{place, survey};
 use crate::{Doing, Instance, NodeError, images};
 
-/// Changes the hosts `made` into those that are `wanted`, except for their commands. `made` is
-/// correct even if this fails half-way.
+/// Turns the hosts `made` into those that are `wanted`, except for their commands. `made` is
+/// correct also when this fails half-way.
 pub(super) fn make(
     instance: &Instance,
     made: &mut Vec<Host>,
@@ -65,8 +65,7 @@ pub(super) fn make(
         });
         places.insert(host.name.to_string(), namespace);
     }
-    // This is stored before any device is moved: after a kill, the next node knows which devices to
-    // move back.
+    // Before anything is moved: after a kill, the next node knows which devices to move back.
     write_records(instance, &kept)?;
     let outer =
         Namespace::create(&outside(instance)).doing("making the namespace of outer ends")?;
@@ -91,13 +90,13 @@ pub(super) fn make(
         let Some(inside) = places.get(&*host.name.to_string()) else { continue };
         let Some(old) = made.iter_mut().find(|old| old.name == host.name) else { continue };
         if let Err(error) = configure(old, host, inside) {
-            // The finished part of the host exists.
+            // The finished part of it is there.
             if let Ok((really, _)) = survey::really(old, host, inside) {
                 *old = Host { sysctls: host.sysctls.clone(), ..really };
             }
             return Err(error);
         }
-        // Commands are handled separately.
+        // The commands are another matter.
         *old = Host { run: old.run.clone(), ..host.clone() };
     }
     Ok(wanted.iter().zip(&kept).map(|(host, record)| told(host, record)).collect())
@@ -111,7 +110,7 @@ fn inside(instance: &Instance, host: &Host, namespace: &Path) -> Result<Inside, 
     let folder = image.as_ref().map(|image| image.root.clone());
     let of_image = image.iter().flat_map(|image| image.config.environment.clone());
     let text = |(name, value): &(At<String>, At<String>)| (name.value.clone(), value.value.clone());
-    // The document was checked, so all of them can be read.
+    // The document was checked: all of them can be read.
     let binds = host.binds.iter().filter_map(|bind| HostBind::parse(&bind.value).ok());
     Ok(Inside {
         host: host.name.to_string(),
@@ -162,7 +161,7 @@ fn bare(host: &Host) -> Host {
     }
 }
 
-/// Notes a new interface, without addresses, of an existing host.
+/// Adds an interface, without addresses, to a host that was made.
 fn note_attached(made: &mut [Host], wanted: &[Host], key: &Line) {
     let Some(host) = wanted.iter().find(|host| *host.name.value == *key.0) else { return };
     let Some(made) = made.iter_mut().find(|made| made.name == host.name) else { return };
@@ -180,7 +179,7 @@ fn moved(name: &str, interface: &HostInterface) -> Option<Moved> {
     Some(Moved { inside: name.to_owned(), before: device.value.clone(), was_up })
 }
 
-/// Links of the outer namespace carry only the hosts' frames.
+/// Their lines carry only the hosts' frames.
 fn quiet(outer: &Namespace) -> std::io::Result<()> {
     outer.sysctl("net.ipv6.conf.default.disable_ipv6", "1")
 }
@@ -191,12 +190,11 @@ fn prepare(instance: &Instance, host: &Host) -> Result<Namespace, NodeError> {
     let namespace = Namespace::create(&own(instance, &host.name))
         .map_err(|error| failed("making its namespace", error))?;
     set_defaults(&namespace).map_err(|error| failed("its settings", error))?;
-    // A new namespace begins with the machine's settings; a host forwards only if its document
-    // requires it.
+    // A new namespace begins with the machine's settings; a host forwards only by its document.
     if let Err(error) = namespace.sysctl("net.ipv4.ip_forward", "0") {
         tracing::warn!("host {} forwards if the machine does: {error}", host.name.value);
     }
-    // The addresses belong only to this host, so they are usable at once.
+    // Its addresses are its own: they are usable at once.
     for (name, value) in
         [("net.ipv6.conf.all.accept_dad", "0"), ("net.ipv6.conf.default.accept_dad", "0")]
     {

@@ -1,4 +1,4 @@
-//! Finds the namespace that a host's document names.
+//! The namespace that a host's document means.
 
 use std::path::{Path, PathBuf};
 

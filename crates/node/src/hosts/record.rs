@@ -1,4 +1,4 @@
-//! The namespaces of hosts, and the facts that are stored about them.
+//! Where hosts are, and what is written down about them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -32,13 +32,13 @@ pub(super) struct Moved {
 
 pub(super) fn read_records(instance: &Instance) -> Vec<Record> {
     match fs::read(records(instance)) {
-        // A truncated file comes from a kill before any device was moved.
+        // A file cut short by a kill was written before anything was moved.
         Ok(text) => serde_json::from_slice(&text).unwrap_or_default(),
         Err(_) => Vec::new(),
     }
 }
 
-/// The namespace that contains the outer ends.
+/// The namespace of the outer ends.
 pub(crate) fn outside(instance: &Instance) -> String {
     format!("europa.{}", instance.name())
 }
@@ -62,7 +62,7 @@ pub(super) fn refused(host: &Host, path: &[&str], why: impl std::fmt::Display) -
     Fault::new(Key::new("host", host.name.to_string()), path, why).into()
 }
 
-/// The field that selects the namespace of a host.
+/// The field that says which namespace a host is.
 pub(super) fn place_field(host: &Host) -> &'static [&'static str] {
     match host.place() {
         HostPlace::Own => &[],
@@ -72,7 +72,7 @@ pub(super) fn place_field(host: &Host) -> &'static [&'static str] {
     }
 }
 
-/// Stores the records again.
+/// Writes them down again.
 pub(super) fn write_records(instance: &Instance, kept: &[Record]) -> Result<(), NodeError> {
     let text = serde_json::to_vec(kept).map_err(std::io::Error::from);
     replace(&records(instance), &text.doing("writing down hosts")?).doing("writing down hosts")

@@ -1,4 +1,4 @@
-//! Removes hosts, including those of a killed node.
+//! Removes hosts, also those of a killed node.
 
 use std::fs;
 
@@ -31,7 +31,7 @@ fn end_processes(inside: &Namespace) {
     }
 }
 
-/// Removes a namespace of a host, the processes inside, and every veth pair.
+/// Removes a namespace of a host, with the processes inside, and every pair.
 fn end(name: &str) -> Result<(), NodeError> {
     let what = || format!("taking the namespace {name} away");
     if let Ok(inside) = Namespace::named(name) {
@@ -41,15 +41,15 @@ fn end(name: &str) -> Result<(), NodeError> {
     Namespace::delete(name).doing(what())
 }
 
-/// Removes all hosts: the processes inside those that Europa has made, their namespaces, and every
-/// veth pair. Moves devices back to this namespace. This also works after a kill.
+/// Removes all hosts: processes inside those that Europa has made, their namespaces, every pair;
+/// and moves devices back to this namespace. Works also after a kill.
 pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
     for record in read_records(instance) {
         let Ok(inside) = Namespace::named(&record.namespace.to_string_lossy()) else { continue };
         move_back(&record.host, &inside, record.moved)?;
     }
     let mine = format!("{}.", outside(instance));
-    // A host's name has no dot; names of other namespaces have more dots.
+    // A host's name has no dot; other namespaces' names have more.
     let is_host = |name: &String| name.strip_prefix(&mine).is_some_and(|rest| !rest.contains('.'));
     for name in Namespace::names(&mine).into_iter().filter(is_host) {
         end(&name)?;
@@ -64,8 +64,9 @@ pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
     Ok(())
 }
 
-/// Removes from `made` the hosts and interfaces that `wanted` does not have; `made` keeps the rest.
-/// Returns the names of the hosts whose commands have ended by this.
+/// Removes those of the hosts `made`, and those of their interfaces, that are not to stay when
+/// `wanted` is made next; `made` keeps the rest. Returns the names of the hosts whose commands have
+/// ended with that.
 pub(super) fn trim(
     instance: &Instance,
     made: &mut Vec<Host>,
@@ -78,7 +79,7 @@ pub(super) fn trim(
         else {
             continue;
         };
-        // A namespace that no longer exists has removed its devices.
+        // A namespace that no longer exists has taken its devices along.
         if let Ok(inside) = Namespace::named(&record.namespace.to_string_lossy()) {
             if let Some(HostAttachment::Device(_)) = interface.attachment() {
                 let (back, stay) = record.moved.drain(..).partition(|m| m.inside == key.1);
@@ -107,7 +108,7 @@ pub(super) fn trim(
                     }
                 }
             }
-            // The next program that starts makes a new process 1.
+            // A successor of its process 1 is started by the next program.
             let _ = fs::remove_dir_all(europa_host::folder(&instance.directory(), &host.name));
             ended.push(host.name.to_string());
         }

@@ -14,20 +14,19 @@ use crate::{Instance, NodeError};
 
 /// The commands of a host, which one shell runs.
 pub(super) struct Commands {
-    /// `None` if another node has started the shell.
+    /// None if another node has started it.
     child: Option<Child>,
     /// The file with the shell's exit code.
     ended: PathBuf,
 }
 
 impl Commands {
-    /// The commands of a host that another node has made.
+    /// Those of a host that another node has made.
     pub(super) fn adopt(instance: &Instance, host: &str) -> Commands {
         Commands { child: None, ended: ended(instance, host) }
     }
 
-    /// The code with which the shell has ended; for a shell that a signal ended, 128 plus the
-    /// signal's number.
+    /// The code with which the shell has ended; 128 and the number of a signal that ended it.
     pub(super) fn code(&mut self) -> Option<i32> {
         match &mut self.child {
             Some(child) => {
@@ -38,7 +37,7 @@ impl Commands {
         }
     }
 
-    /// Waits for the end of a shell whose processes receive signals to end.
+    /// Waits for the end of a shell whose processes are being ended.
     pub(super) fn wait(&mut self) -> std::io::Result<()> {
         self.child.as_mut().map_or(Ok(()), |child| child.wait().map(drop))
     }
@@ -48,12 +47,12 @@ fn ended(instance: &Instance, host: &str) -> PathBuf {
     europa_host::folder(&instance.directory(), host).join("ended")
 }
 
-/// Records the code with which the shell of a host's commands has ended, for a node that has not
-/// started the shell.
+/// Notes the code with which the shell of a host's commands has ended, for a node that has not
+/// started it.
 pub fn note_code(instance: &Instance, host: &str, code: u8) {
     let path = ended(instance, host);
     let new = path.with_extension("new");
-    // A host that is being removed has no folder any longer.
+    // A host that is being removed has no folder any more.
     let _ = fs::write(&new, code.to_string()).and_then(|()| fs::rename(&new, &path));
 }
 
@@ -87,7 +86,7 @@ pub(super) fn run_image(
     Ok(Some(Commands { child: Some(child), ended: PathBuf::new() }))
 }
 
-/// Starts the role `host-run`, which enters the host and its control group itself.
+/// Starts the role `host-run`, which enters the host, and its control group, by itself.
 fn start(instance: &Instance, host: &Host, arguments: &[&str], log: File) -> io::Result<Child> {
     let errors = log.try_clone()?;
     Command::new("/proc/self/exe")
@@ -101,8 +100,8 @@ fn start(instance: &Instance, host: &Host, arguments: &[&str], log: File) -> io:
         .spawn()
 }
 
-/// Makes one script of the lines: after a failed line the next ones still run, and the shell ends
-/// with the code of the failed one.
+/// Lines as one script: after a failed one the next ones still run, and its code is the shell's own
+/// in the end.
 fn script<'a>(lines: impl Iterator<Item = &'a str>) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
     let mut script = "europa_failed=0\n".to_owned();

@@ -15,7 +15,7 @@ use super::record::{Record, outside, read_records, records};
 use crate::Instance;
 
 impl Hosts {
-    /// The state of one host.
+    /// The state of one.
     pub(crate) fn status(&self, name: &str) -> Status {
         let Some(host) = self.stats.iter().find(|host| host.name == name) else {
             return Status { state: "waiting".into(), ..Status::default() };
@@ -34,7 +34,7 @@ impl Hosts {
         self.stats.iter().any(|host| host.name == name)
     }
 
-    /// The descriptions of all hosts.
+    /// The descriptions of all.
     pub(crate) fn stats(&self) -> &[HostStats] {
         &self.stats
     }
@@ -62,7 +62,7 @@ pub(super) fn told(host: &Host, record: &Record) -> HostStats {
     }
 }
 
-/// The documents of hosts as text, for comparison.
+/// The documents of hosts as text, to tell whether they are the same.
 pub(super) fn text(hosts: &[Host]) -> String {
     serde_json::to_string(hosts).unwrap_or_default()
 }
@@ -80,7 +80,7 @@ pub fn namespace_of(instance: &Instance, host: &str) -> Option<PathBuf> {
     kept.into_iter().find(|record| record.host == host).map(|record| record.namespace)
 }
 
-/// The environment of a host's programs; `None` if the host does not exist, or Europa has not made
+/// The environment of a host's programs; `None` if there is no such host, or if Europa has not made
 /// it.
 pub fn inside_of(instance: &Instance, host: &str) -> Option<Inside> {
     let kept = read_records(instance);

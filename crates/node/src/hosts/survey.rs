@@ -14,13 +14,13 @@ use crate::Instance;
 pub(crate) struct HostDrift {
     /// Its name.
     pub(crate) host: String,
-    /// The parts of the host that still exist; `None` if its namespace is gone.
+    /// The existing parts of the host as made; `None` if its namespace is gone.
     pub(crate) really: Option<Host>,
     /// The differences, for users.
     pub(crate) differs: Vec<String>,
 }
 
-/// Compares hosts with the actual ones. This takes some time for each host.
+/// Compares hosts with the actual ones. Takes some time for each.
 pub(crate) fn look(instance: &Instance, made: &Arc<Vec<Host>>) -> Vec<HostDrift> {
     made.iter().filter_map(|host| look_at(instance, host)).collect()
 }
@@ -39,10 +39,11 @@ fn look_at(instance: &Instance, host: &Host) -> Option<HostDrift> {
     (!differs.is_empty()).then_some(HostDrift { host: host_name, really: Some(really), differs })
 }
 
-/// The present parts of a host that changed from `old` to `new`, and the missing parts of `old`.
+/// The present parts, of a host that changed from `old` to `new`, of either, and the missing parts
+/// of `old`.
 ///
 /// # Errors
-/// The namespace cannot be read.
+/// The namespace cannot be looked at.
 pub(super) fn really(
     old: &Host,
     new: &Host,
@@ -67,7 +68,7 @@ pub(super) fn really(
             &mut differs,
         );
     }
-    // Routes disappear with a device that a user sets down, perhaps as an experiment.
+    // Routes disappear with a device that a user sets down, which may be an experiment.
     let down = |(name, _): &(europa_api::At<_>, europa_api::At<HostInterface>)| {
         let name: &europa_api::InterfaceName = &name.value;
         survey.devices.get(&**name).is_some_and(|device| !device.up)

@@ -1,5 +1,5 @@
-//! Threads load eBPF programs: the verifier takes up to some hundred milliseconds for each, in
-//! which the loop serves others.
+//! eBPF programs, loaded by threads: the verifier takes up to some hundred milliseconds for each,
+//! in which the loop serves others.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -22,8 +22,7 @@ pub(super) struct Loading {
 }
 
 impl Kernel {
-    /// Ensures that the programs of a step are loaded. Meanwhile, threads load those of the steps
-    /// `ahead`.
+    /// Has the programs of a step be there, and has those of the steps `ahead` loaded meanwhile.
     pub(crate) fn load_programs(
         &mut self,
         context: &Context,
@@ -33,13 +32,13 @@ impl Kernel {
         if let Step::OpenPort(port) = step
             && is_wire(&port.name.value)
         {
-            // The namespace determines which program the step needs.
+            // Which program it needs depends on its namespace.
             wires::place(&context.instance)?;
         }
         let mut waits = false;
         for program in programs_of(context, step) {
             match self.loading.failed.remove(&program) {
-                // Without this program, live frames and other frames cannot alternate.
+                // Without it, live frames and others cannot alternate.
                 Some(_) if program == Program::Drained => {}
                 Some(error) => return Err(NodeError::from(error).into()),
                 None => waits |= self.load(context, program)?,
@@ -55,8 +54,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Begins to load the programs by which a router's ports receive in the driver: a node that
-    /// adopted the ports has not loaded any. Returns whether some are still missing.
+    /// Begins to load the programs by which a router's ports receive in the driver: a node that adopted them
+    /// has none yet. Returns whether some are still to come.
     pub(crate) fn load_for_driver(
         &mut self,
         context: &Context,
@@ -108,12 +107,12 @@ impl Kernel {
         Ok(true)
     }
 
-    /// Notes that a program was loaded or refused.
+    /// A program was loaded, or refused.
     fn loaded(&mut self, program: Program, loaded: Result<Loaded, Error>) {
         self.loading.under_way.remove(&program);
         match (loaded, &mut self.substrate) {
             (Ok(loaded), Some(substrate)) => substrate.keep(loaded),
-            // The node has been ended meanwhile.
+            // The node has been taken down meanwhile.
             (Ok(_), None) => {}
             (Err(error), _) => drop(self.loading.failed.insert(program, error)),
         }
@@ -123,7 +122,7 @@ impl Kernel {
 fn programs_of(context: &Context, step: &Step) -> Vec<Program> {
     match step {
         Step::OpenPort(document) => {
-            // The step itself reports that the namespace does not exist.
+            // The step itself says why there is no such namespace.
             let namespace = Port::namespace(document).ok();
             let receive = namespace.map(|namespace| Program::receive(&namespace));
             receive.into_iter().chain([Program::Drained]).collect()

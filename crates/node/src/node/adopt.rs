@@ -1,8 +1,8 @@
-//! Takes over the running objects of a killed node.
+//! This node takes over the running objects of a killed node.
 //!
-//! Every object is compared with the desired state. Equal objects continue without interruption.
-//! All others are removed here, including incomplete and ended ones, and those of another version.
-//! The next job makes the missing objects, as after any change.
+//! Everything is compared with the desired state. Equal objects continue without a gap. All others,
+//! including incomplete and ended ones and those of another version, are removed here. The
+//! following job makes the missing objects as after any change.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -50,13 +50,13 @@ impl Node {
             for line in leftovers::stop(&self.context.instance)? {
                 tracing::warn!("{line}");
             }
-            // Makes the folder again.
+            // The folder is there again.
             Kept::open(&self.context.instance)?;
         }
         Ok(())
     }
 
-    /// Takes over objects. Returns whether any existed.
+    /// Returns whether there were any objects.
     fn try_adopt(&mut self, documents: &Arc<Documents>) -> Result<bool, NodeError> {
         let context = self.context.clone();
         let noted = leftovers::noted(&context.instance)?;
@@ -113,7 +113,7 @@ impl Node {
         }
     }
 
-    /// Makes the adopted switch serve the claimed objects only, or starts another switch.
+    /// Has the adopted switch serve what is claimed, or starts another one.
     fn adopt_served(&mut self, claims: &Claims, served: &Served) -> Result<(), NodeError> {
         if let (objects, Some(switch)) = self.with_switch() {
             load_filters_now(objects, switch)?;
@@ -122,7 +122,7 @@ impl Node {
         }
         self.switch.count();
         self.start_switch_now()?;
-        // The former node's entries in lists of pools that will be removed.
+        // The former node's entries in lists of pools that are swept away.
         let pools: Vec<u32> = self.kernel.up()?.pools().collect();
         if let Some(switch) = self.switch.get() {
             let mut stray = pools.into_iter().filter(|pool| !claims.pools.contains(pool));
@@ -133,7 +133,7 @@ impl Node {
         Ok(())
     }
 
-    /// Takes over the relays for hosts' frames over links, if they are still needed.
+    /// Takes over the ways of hosts' frames over links, as far as they are wanted.
     fn adopt_relays(&mut self, documents: &Arc<Documents>, substrate: &Substrate) {
         let plans = self.desired(documents).relays;
         let mut relays = std::mem::take(&mut self.relays);
@@ -142,7 +142,7 @@ impl Node {
         self.relays = relays;
     }
 
-    /// Signallers of slices without signalling will end when flows are followed.
+    /// Signallers of slices without signalling end when flows are followed.
     fn adopt_signallers(&mut self) {
         let kept = &self.context.kept;
         for found in kept.records::<SignallerRecord>(signallers::KIND) {
@@ -153,7 +153,7 @@ impl Node {
         }
     }
 
-    /// The objects of an adopted switch. Takes over its tunnels and their sockets.
+    /// The objects of an adopted switch. Takes over its tunnels, with their sockets.
     fn served(&mut self) -> Result<Served, NodeError> {
         let Some(switch) = self.switch.get() else { return Ok(Served::default()) };
         let served = switch.describe()?;
@@ -171,7 +171,7 @@ impl Node {
         let adopted = self.routers.record_names();
         for found in kept.records::<Value>("") {
             if Body::is_record_of_one_inside(&found.name) && !adopted.contains(&found.name) {
-                // The router ends with its pool, or with the switch.
+                // It goes with its pool, if not with the switch.
                 kept.forget(&found.name);
             }
             let Some(Identity { pid, .. }) = found.process else { continue };
@@ -190,8 +190,8 @@ impl Node {
         self.remove_other_groups()
     }
 
-    /// Removes all control groups except those of adopted objects, including groups whose records
-    /// could not be written.
+    /// Removes the control groups that are not of adopted objects: also those whose records could
+    /// not be written.
     fn remove_other_groups(&self) -> Result<(), NodeError> {
         let of_routers = self.routers.iter().map(|router| slices::router_group(&router.plan.name));
         let mut groups: HashSet<String> = of_routers.collect();

@@ -1,4 +1,4 @@
-//! Requests from the actor of filters to the loop: orders to the switch, and storing rules.
+//! Requests of the actor of filters to the loop: orders to the switch, and writing down.
 
 use europa_api::rest::{FilterChanged, ProblemDetails};
 
@@ -36,20 +36,20 @@ impl Node {
         });
     }
 
-    /// Connects the actor to a switch that runs without rules; `None` if no switch runs.
+    /// Connects the actor with a switch that runs without rules; none if no switch runs.
     pub(crate) fn connect_filters(&mut self) -> Result<Option<Orders>, NodeError> {
         let Some(switch) = self.switch.get() else { return Ok(None) };
         self.filters.connect(switch)
     }
 
-    /// Sends ways to the switch, even while the switch gets its rules.
+    /// Sends ways to the switch, even while it gets its rules.
     pub(crate) fn tell_ways(&mut self, ways: &[WayOrder]) -> Result<(), NodeError> {
         let order = self.objects().ways(ways);
         let Some(switch) = self.switch.any() else { return Ok(()) };
         unless_gone(switch.order(&order, &[]).map(drop))
     }
 
-    /// Tells the switch which slice's rules apply to the interfaces of a slice, or of all slices.
+    /// Informs the switch whose rules apply to the interfaces of a slice, or of all.
     pub(crate) fn name_filtered(&mut self, slice: Option<&str>) -> Result<(), NodeError> {
         let (objects, Some(switch)) = self.with_switch() else { return Ok(()) };
         unless_gone(objects.tell_filtered(switch, slice))

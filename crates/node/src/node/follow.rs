@@ -1,9 +1,10 @@
-//! Adapts queues, meters, programs and watches to documents and devices.
+//! Queues, meters, programs and watches follow documents and devices.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use europa_api::Host;
+use europa_api::rest::ProblemDetails;
 use europa_control::{Outcome, Submission, Ticket};
 
 use super::Node;
@@ -15,15 +16,14 @@ use crate::signallers;
 use crate::slow_path::Reloaded;
 use crate::{Doing, NodeError};
 
-/// The interval at which the next hops of tunnels are checked.
+/// How often the next hops of tunnels are looked at.
 const TUNNELS_EVERY: Duration = Duration::from_secs(10);
 
 impl Node {
-    /// Adapts everything that depends on routers to the documents. Costs little if nothing has
-    /// changed.
+    /// Has all that stands beside routers be as the documents say. Costs little if it is.
     pub(super) fn follow(&mut self) {
         if let Err(error) = self.follow_queues() {
-            // If the switch has just ended, the next one gets the order at its start.
+            // After the switch has just ended, the next one gets the order at its start.
             self.context.events.warn("switch", "", "Failed", error.to_string());
         }
         let piece = Turns::piece();
@@ -40,9 +40,16 @@ impl Node {
         self.turns.did("control groups", piece);
         let piece = Turns::piece();
         self.follow_signallers();
-        self.follow_machine_ports();
         self.follow_scene();
         self.turns.did("signallers and captures", piece);
+    }
+
+    /// Moves the deadline of fenced interfaces; 0 ends it.
+    pub(crate) fn renew(&mut self, deadline_ns: u64) -> Result<(), ProblemDetails> {
+        let substrate = self.kernel.opened(&self.context, &mut self.switch);
+        let failed = |error: NodeError| ProblemDetails::failed(error.to_string());
+        substrate.map_err(failed)?.renew(deadline_ns);
+        Ok(())
     }
 
     /// Sets the queues of ports as the documents say.
@@ -52,7 +59,7 @@ impl Node {
         self.queues.follow(kept, switch, &self.ports, documents, &self.routers)
     }
 
-    /// Ensures that programs of kernel routers receive the frames of their interfaces.
+    /// Has programs of kernel routers stand where their interfaces are.
     pub(super) fn follow_cages(&mut self) {
         if let Some(substrate) = self.kernel.substrate_mut()
             && let Err(error) = self.ports.hold(substrate, &self.routers)
@@ -73,7 +80,7 @@ impl Node {
         }
     }
 
-    /// Ensures that flows are signalled as the documents require.
+    /// Has flows signalled as the documents say.
     fn follow_signallers(&mut self) {
         let context = &self.context;
         let mut equip = |slice: &str| {
@@ -82,13 +89,6 @@ impl Node {
         };
         let (kept, events, documents) = (&context.kept, &context.events, self.change.documents());
         self.signallers.follow(kept, documents, &mut self.routers, events, &mut equip);
-    }
-
-    /// Has ports of the machine lead where documents say, after a change.
-    fn follow_machine_ports(&mut self) {
-        if self.change.is_settled() {
-            self.slow_paths.uplinks().follow_ports(&self.context, self.change.documents());
-        }
     }
 
     /// Has captures know the present objects, if no further step is about to change them.
@@ -103,7 +103,7 @@ impl Node {
         }
     }
 
-    /// Checks, if it is time, whether the next hops of tunnels have other addresses.
+    /// Looks whether the next hops of tunnels have other addresses now, if it is time.
     pub(super) fn follow_tunnels(&mut self) {
         if !self.tunnels.is_due(TUNNELS_EVERY) {
             return;
@@ -118,7 +118,7 @@ impl Node {
         self.routers.have_tunnels().then(|| self.tunnels.due(TUNNELS_EVERY))
     }
 
-    /// Checks, if it is time, for changes by other programs.
+    /// Looks at what other programs may have changed, if it is time.
     pub(super) fn watch(&mut self) {
         if !self.ports.is_watch_due() {
             return;
@@ -135,9 +135,9 @@ impl Node {
         }
     }
 
-    /// Adapts tunnels to the underlay's MTU, and to new routes.
+    /// Follows what the underlay carries, and routes that come.
     fn follow_far_ends(&mut self) {
-        // Steps in progress open sockets for new objects.
+        // Steps that are under way open sockets for objects that come.
         if !self.change.is_settled() {
             return;
         }
@@ -178,22 +178,22 @@ impl Node {
         }
     }
 
-    /// The node itself has found hosts that were changed: repairs them at once.
+    /// Hosts that are not as they were made, found by the node itself: mended at once.
     pub(crate) fn mend_drift(&mut self, of: &Arc<Vec<Host>>, found: Vec<HostDrift>) {
         self.note_drift(of, found);
         self.reconcile();
     }
 
-    /// Notes hosts that were changed: the next change repairs them.
+    /// Hosts that are not as they were made: the next change mends them.
     pub(crate) fn note_drift(&mut self, of: &Arc<Vec<Host>>, found: Vec<HostDrift>) {
         let lost = self.hosts.note_drift(&self.context.events, of, found);
         // The devices of these ports are made again.
         self.ports.lose(&lost);
     }
 
-    /// Slow paths whose namespaces have disappeared: makes them again.
+    /// Slow paths whose namespaces have vanished: they are made again.
     pub(crate) fn mend_slow_paths(&mut self, lost: Vec<String>) {
-        // A change in progress may have removed them.
+        // A change that is under way may have taken them away.
         if !self.change.is_settled() {
             return;
         }
@@ -219,8 +219,8 @@ impl Node {
         }
     }
 
-    /// Starts programs of slow paths, and makes others read their files again. Returns the number
-    /// of calls of [`Node::reloaded`] that will follow.
+    /// Starts programs of slow paths, and has others read their files again. Returns how many
+    /// answers of [`Node::reloaded`] follow.
     pub(super) fn start_slow_paths(&mut self, ticket: Ticket) -> Result<usize, NodeError> {
         let context = &self.context;
         let (kept, cgroups, events) = (&context.kept, &context.cgroups, &context.events);
@@ -238,7 +238,7 @@ impl Node {
         Ok(count)
     }
 
-    /// Notes which programs of a router have read their files again, or the reason why one has not.
+    /// Reads which programs of a router have read their files again, or why one has not.
     fn reloaded(&mut self, ticket: Ticket, router: &str, outcome: Reloaded) {
         let context = &self.context;
         let outcome = self.slow_paths.reloaded(&context.kept, router, outcome);

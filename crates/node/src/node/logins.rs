@@ -1,4 +1,4 @@
-//! Logins by SSH: decides by names only whether they are permitted.
+//! Logins by SSH: permitted or not, by names alone.
 
 use std::sync::Arc;
 

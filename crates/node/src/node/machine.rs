@@ -1,5 +1,4 @@
-//! The real machine in the form that the engine of `control` needs: actual state, and execution of
-//! steps.
+//! The real machine, as the engine of `control` has it: actual state, and steps carried out.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -104,7 +103,7 @@ impl Machine for Node {
             filters: self.filters.in_force(),
             numbered: self.filters.numbered(),
             parked: self.filters.parked(),
-            // A switch that has ended is restarted without a step.
+            // One that has ended is started again by itself.
             switch: self.switch.runs() || self.switch.due().is_some(),
         };
         self.turns.did("the actual state", piece);
@@ -133,7 +132,7 @@ impl Machine for Node {
 
     fn check(&mut self, plans: &[Arc<RouterPlan>]) -> Result<(), Failure> {
         let trial = |plan: &Arc<RouterPlan>| {
-            // The configuration is tested without a switch that could be woken.
+            // The configuration is tested without a switch to wake.
             let elements = plan.elements().map(str::to_owned);
             Ok(Trial {
                 router: plan.name.to_string(),
@@ -174,7 +173,7 @@ impl Machine for Node {
         let piece = Turns::piece();
         let queued = unless_gone(self.follow_queues());
         if queued.is_ok() {
-            // When an object is reported as done, the tables must contain it.
+            // An object that is reported as done is in its tables.
             self.follow();
         }
         self.turns.did("queues and meters", piece);

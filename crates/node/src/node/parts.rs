@@ -1,4 +1,4 @@
-//! Parts of the node, borrowed separately.
+//! Parts of the node, borrowed apart.
 
 use super::Node;
 use crate::objects::Objects;
@@ -6,7 +6,7 @@ use crate::routers::{Around, Routers};
 use crate::switch::Switch;
 
 impl Node {
-    /// The routers, and the parts that work on routers needs.
+    /// The routers, and the parts that work on them needs.
     pub(crate) fn with_routers(&mut self) -> (&mut Routers, Around<'_>) {
         let around = Around {
             context: &self.context,

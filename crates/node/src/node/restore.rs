@@ -60,7 +60,7 @@ impl Node {
         Ok(())
     }
 
-    /// A user, with the generation of the user's document.
+    /// A user, with the generation of its document.
     pub(crate) fn user(&self, name: &str) -> Option<(User, u64)> {
         let accepted = self.change.accepted();
         let user = accepted.documents.users.iter().find(|user| &**user.name == name)?;

@@ -31,7 +31,7 @@ use crate::{Doing, Instance, Lifetime, NodeError, cores, leftovers};
 /// function that ends it.
 ///
 /// # Errors
-/// The error that prevented the node's start or ended it.
+/// The error that prevented its start or ended it.
 pub fn run<End: FnOnce()>(
     instance: Instance,
     lifetime: Lifetime,
@@ -58,15 +58,15 @@ pub fn run<End: FnOnce()>(
     let left = leftovers::exist(&instance);
     leftovers::remove_sockets(&instance);
     if lifetime == Lifetime::Lasting {
-        // The state of a node that `up` started.
+        // The state of a node that `up` had started.
         let _ = fs::remove_file(instance.state(Lifetime::Temporary));
     }
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGTERM);
     signals.add(Signal::SIGINT);
-    // The terminal of a node in the foreground closes.
+    // The terminal of one in the foreground closes.
     signals.add(Signal::SIGHUP);
-    // This precedes all threads: all of them then block these signals.
+    // Before any thread is made: all of them block these.
     signals.thread_block().doing("blocking signals")?;
     let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC)
         .doing("making a signal descriptor")?;
@@ -91,7 +91,6 @@ pub fn run<End: FnOnce()>(
         doors: opened,
     })?;
     node.slow_paths.open_doors(doors);
-    node.slow_paths.open_ports(&node.context);
     node.restore(kept, left)?;
     let result = node.serve(&inbox, &signals);
     // Sessions end before their routers.
@@ -132,7 +131,7 @@ pub(super) fn have_descriptors() {
     }
 }
 
-/// A socket for requests of root.
+/// A socket for requests of root's.
 pub(crate) fn listen_at(path: &Path) -> Result<OwnedFd, NodeError> {
     let what = || format!("listening at {}", path.display());
     let listener: OwnedFd =
@@ -140,12 +139,12 @@ pub(crate) fn listen_at(path: &Path) -> Result<OwnedFd, NodeError> {
             .doing(what())?;
     let address = UnixAddr::new(path).doing(what())?;
     bind(listener.as_raw_fd(), &address).doing(what())?;
-    // Only root can use it, whatever the umask.
+    // Root only, for any umask.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     fs::set_permissions(path, mode).doing(what())?;
     listen(&listener, Backlog::new(16).doing(what())?).doing(what())?;
     Ok(listener)
 }
 
-/// A lower limit of open files causes a warning.
+/// A limit of open files below this one is worth a warning.
 pub(super) const FEW_DESCRIPTORS: u64 = 4096;

@@ -44,23 +44,9 @@ impl Node {
             "router" => self.routers.status(&self.slow_paths, name),
             "host" => self.hosts.status(name),
             "flow" => self.signallers.status(name),
-            "slice" => self.slice_status(name),
             _ => Status { state: "active".into(), ..Status::default() },
         };
         names.iter().map(state).collect()
-    }
-
-    /// The state of a slice: where its ports of the machine lead.
-    fn slice_status(&self, name: &str) -> Status {
-        let mut status = Status { state: "active".into(), ..Status::default() };
-        let list = self.slow_paths.uplinks().ports().list(name);
-        if !list.items.is_empty() {
-            let refused = list.items.iter().find_map(|one| one.message.clone());
-            status.message = refused.map(|why| format!("a port of the machine: {why}"));
-            let value = serde_json::to_value(list).unwrap_or_default();
-            status.details.insert("machine_ports".to_owned(), value);
-        }
-        status
     }
 
     /// Whether there is a router `of`, or a program `of` of a router's slow path.
@@ -81,7 +67,7 @@ impl Node {
         }
     }
 
-    /// The counters of the node and its switch, and the objects that have other counters.
+    /// The counters of the node and its switch, and the objects that have others.
     pub(crate) fn stats_begun(&mut self) -> Gathered {
         let switch = self.switch.get().and_then(Switch::stats);
         let at_ns = now_ns();
@@ -107,8 +93,6 @@ impl Node {
                 socket_calls: switch.socket_calls,
                 socket_frames: switch.socket_frames,
                 link_frames: switch.link_frames,
-                whole_packets: switch.whole_packets,
-                cut_packets: switch.cut_packets,
                 foreign_packets: switch.foreign_packets,
                 malformed_packets: switch.malformed_packets,
                 sleeps: switch.sleeps,

@@ -1,4 +1,4 @@
-//! Carries out steps from the actual to the desired state: each goes to its part.
+//! Steps from the actual to the desired state: each goes to its part.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl Node {
         Ok(Taken::Done)
     }
 
-    /// Ensures that the programs that a step needs are loaded.
+    /// Has the programs that a step needs be loaded.
     fn prepare(&mut self, step: &Step, ahead: &VecDeque<Step>) -> Result<(), Stop> {
         if matches!(step, Step::OpenPort(_) | Step::StartSwitch | Step::AddRouter(_)) {
             let purpose = self.change.purpose("");
@@ -143,7 +143,7 @@ impl Node {
         self.routers.note_matches(&self.context.kept, port)
     }
 
-    /// Gives a router another fast path, in the running process.
+    /// Gives a router another fast path, in the process that runs.
     fn update_router(&mut self, to: &Arc<RouterPlan>, ticket: Ticket) -> Result<Taken, NodeError> {
         self.captures.expect_others();
         self.tunnels.open_all(to)?;
@@ -152,8 +152,8 @@ impl Node {
         let taken = match routers.turn_into(to) {
             Some((change, enters)) => {
                 if enters {
-                    // From now on frames go to the program. The process forwards the packets that
-                    // it has, and then gets its new configuration.
+                    // From here on frames go to the program. The process forwards what it has got, and
+                    // then becomes another.
                     self.follow_cages();
                     std::thread::sleep(DRAIN);
                 }

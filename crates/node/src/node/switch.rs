@@ -1,4 +1,4 @@
-//! Starts a switch, and sends it all objects.
+//! A switch is started, and told all objects.
 
 use std::collections::HashSet;
 use std::sync::mpsc::sync_channel;
@@ -14,9 +14,9 @@ use crate::filters::{WAYS_AT_ONCE, WayOrder, ended};
 use crate::objects::Objects;
 use crate::switch::{Begun, ForStep, Lasting, Starting, Switch};
 
-/// The ways that the switch has been sent.
+/// The ways that a switch has been told.
 enum ToldWays {
-    /// All ways except those to these routers.
+    /// All but those to these routers.
     AllBut(HashSet<RouterId>),
     /// None.
     No,
@@ -77,7 +77,7 @@ impl Node {
         self.finish_switch(switch, &ToldWays::AllBut(HashSet::new()))
     }
 
-    /// The switch that was started now has its rules, or has ended.
+    /// A switch that was begun has its rules, or has ended.
     fn switch_has_filters(&mut self, loaded: Result<(), NodeError>) {
         let Some(Begun { switch, come, for_step }) = self.switch.take_begun() else { return };
         let ways = ToldWays::AllBut(come);
@@ -145,7 +145,7 @@ impl Node {
     }
 }
 
-/// Sends all rules to a switch that was adopted or has just been started, and waits for the result.
+/// Sends all rules to a switch that was adopted or has just been started, and waits for it.
 pub(super) fn load_filters_now(objects: Objects<'_>, switch: &mut Switch) -> Result<(), NodeError> {
     let (done, outcome) = sync_channel(1);
     let then = move |loaded| drop(done.send(loaded));

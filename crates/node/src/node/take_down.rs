@@ -6,15 +6,14 @@ use super::Node;
 use crate::{NodeError, grants, leftovers};
 
 impl Node {
-    /// Ends all processes. Before that, frames of the ports go to Linux.
+    /// Ends all processes. Frames of the ports go to Linux before that.
     fn take_down_routers(&mut self) -> Result<(), NodeError> {
-        // From now on, nothing new is made.
+        // Nothing is made any more.
         self.kernel.wait();
         self.ports.wait();
         self.hosts.wait();
         self.slow_paths.wait();
         self.slow_paths.stop();
-        self.slow_paths.uplinks().ports().end();
         if let Some(substrate) = self.kernel.substrate() {
             self.ports.detach(substrate);
         }
@@ -37,7 +36,7 @@ impl Node {
         self.hosts.take_down(&self.context)
     }
 
-    /// Removes everything except permanent desired state.
+    /// Ends everything, and leaves only permanent desired state.
     pub(super) fn take_down(&mut self) -> Result<Vec<String>, NodeError> {
         self.take_down_routers()?;
         self.kernel.close();

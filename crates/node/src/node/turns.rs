@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
-/// A turn with more CPU time than this counts as long.
+/// A turn of more CPU time than this counts as long.
 const LONG: Duration = Duration::from_millis(5);
 
-/// After this CPU time, further requests wait until other work has had its turn.
+/// After this CPU time, further requests have their turn after other work.
 const ENOUGH: Duration = Duration::from_millis(2);
 
 /// A turn that has begun, with the CPU time of this thread after each of its parts.
@@ -28,14 +28,14 @@ struct Part {
 const NO_PART: Part = Part { name: "", took: Duration::ZERO };
 
 impl Part {
-    /// Notes the end of another part, which may be the longest.
+    /// Another part has been, which may be longer.
     fn and(self, name: &'static str, took: Duration) -> Part {
         if took > self.took { Part { name, took } } else { self }
     }
 }
 
 impl Turn {
-    /// Begins a turn.
+    /// Begins one.
     pub(super) fn begin() -> Self {
         Self::begun_at(spent())
     }
@@ -44,12 +44,12 @@ impl Turn {
         Self { begun: now, last: now, longest: NO_PART }
     }
 
-    /// Notes that a part of the turn has ended.
+    /// A part of it has ended.
     pub(super) fn did(&mut self, part: &'static str) {
         self.did_until(part, spent());
     }
 
-    /// Whether further requests wait for the next turn.
+    /// Whether further requests are left for the next turn.
     pub(super) fn is_enough(&self) -> bool {
         self.last.saturating_sub(self.begun) > ENOUGH
     }
@@ -62,10 +62,10 @@ impl Turn {
 
 /// All turns.
 pub(super) struct Turns {
-    /// The number of long turns.
+    /// Long ones.
     long: u64,
     longest: Duration,
-    /// The longest piece of the current change in the present turn.
+    /// The longest piece of the change under way, in the present turn.
     piece: Cell<Part>,
 }
 
@@ -94,12 +94,12 @@ impl Turns {
         }
     }
 
-    /// Notes the begin of a piece of the current change.
+    /// A piece of the change under way begins.
     pub(super) fn piece() -> Piece {
         Piece(spent())
     }
 
-    /// Notes the end of a piece of the current change.
+    /// A piece of the change under way has ended.
     pub(super) fn did(&self, name: &'static str, piece: Piece) {
         self.piece.set(self.piece.get().and(name, spent().saturating_sub(piece.0)));
     }
@@ -115,7 +115,7 @@ impl Turns {
     }
 }
 
-/// A piece of the current change: the CPU time at its begin.
+/// A piece of the change under way: the CPU time at its begin.
 pub(super) struct Piece(Duration);
 
 fn spent() -> Duration {

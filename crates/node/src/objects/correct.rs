@@ -1,4 +1,4 @@
-//! Makes an adopted switch serve exactly the wanted objects.
+//! An adopted switch serves the objects that are wanted, and no others.
 
 use std::collections::HashMap;
 
@@ -10,8 +10,8 @@ use crate::NodeError;
 use crate::switch::Switch;
 
 impl Objects<'_> {
-    /// Makes the switch serve the claimed objects only. Correct objects are not touched: their
-    /// packets are in transit.
+    /// Has the switch serve the claimed objects only. Correct objects are not touched: packets are
+    /// under way there.
     pub(crate) fn correct(
         &self,
         switch: &mut Switch,
@@ -84,7 +84,7 @@ impl Objects<'_> {
         self.correct_tunnels(switch, served)
     }
 
-    /// Makes the switch have exactly the wanted tunnels, with the wanted settings.
+    /// Has the switch have the wanted tunnels only, as they are wanted.
     fn correct_tunnels(&self, switch: &mut Switch, served: &Served) -> Result<(), NodeError> {
         let wanted = self.far_ends();
         for (id, _) in &served.tunnels {

@@ -29,7 +29,7 @@ impl Ports {
         Ok(())
     }
 
-    /// Restores the devices that are no ports any longer.
+    /// Puts the devices back that are no ports any more.
     pub(crate) fn undo_others(&self, context: &Context, noted: &[Noted]) {
         let is_own = |noted: &&Noted| self.all.iter().any(|port| port.undo == noted.undo);
         for noted in noted.iter().filter(|noted| !is_own(noted)) {

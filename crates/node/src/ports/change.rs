@@ -1,4 +1,4 @@
-//! Changes the settings of a port.
+//! Other settings of a port.
 
 use europa_api::Name;
 use europa_plan::Needs;
@@ -24,7 +24,7 @@ impl Ports {
         };
         port.change(document)?;
         if let Some(switch) = switch {
-            // A switch that has just ended gets the rate when it starts.
+            // A switch that has just ended learns of it when it starts.
             let _ = switch.order(&Order::Rate { port: port.id, rate_bits: port.rate_bits }, &[]);
         }
         context.events.note("port", &port.name, "Changed", format!("MTU {}", port.mtu));
@@ -45,7 +45,7 @@ impl Ports {
         let changes_device = needs.vlan && !port.needs().vlan;
         if changes_device {
             port.expect(needs)?;
-            // If this node is killed meanwhile, the next one restores the device.
+            // A node that is killed meanwhile has its successor put the device back.
             self.note(context)?;
         }
         if let Some(port) = self.all.get_mut(place) {
@@ -54,7 +54,7 @@ impl Ports {
         if changes_device { self.note(context) } else { Ok(()) }
     }
 
-    /// Makes ports of kernel routers receive in the driver.
+    /// Has ports of kernel routers receive in the driver.
     pub(crate) fn hold(
         &mut self,
         substrate: &mut Substrate,

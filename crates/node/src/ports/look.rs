@@ -28,7 +28,7 @@ pub(super) struct Asked {
     pub(super) look: Arc<Look>,
     /// The kernel has forgotten its device.
     pub(super) forgotten: bool,
-    /// The number of received packets at the last check of how the peer sends; `None` without such
+    /// Packets that had been received at the last check of how the peer sends; `None` without such
     /// checks.
     pub(super) received: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Makes a new port.
+//! A port that comes.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::context::Context;
 use crate::{Instance, NodeError, leftovers, wires};
 
 impl Ports {
-    /// Opens a port and attaches it, in a thread, as the kernel needs time. The switch and the
-    /// interfaces on the port do not know it yet.
+    /// Opens a port and attaches it, in a thread: the kernel takes its time. The switch and the
+    /// interfaces on it do not know it yet.
     pub(crate) fn open(
         &mut self,
         context: &Context,

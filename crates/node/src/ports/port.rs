@@ -1,4 +1,4 @@
-//! One port: its device, opened and prepared.
+//! One port: its device, opened and made fit.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(super) fn find(document: &europa_api::Port) -> Result<(Device, u32), NodeErr
     Ok((device, mtu))
 }
 
-/// Whether this kernel can report whether live frames have arrived behind a veth.
+/// Whether this kernel says if live frames have arrived behind a veth.
 pub(super) fn can_ask(substrate: &Substrate) -> bool {
     let loaded = substrate.drained_program();
     if let Err(error) = &loaded {
@@ -76,19 +76,20 @@ pub(crate) struct Port {
     pub(crate) mtu: u32,
     /// Whether live frames may leave by the port.
     pub(crate) live: bool,
-    /// Whether the port's device cuts merged TCP segments into the original ones.
+    /// Its device cuts merged TCP segments into the original ones.
     pub(crate) segments: bool,
     pub(crate) limitations: Vec<Limitation>,
     pub(crate) undo: Undo,
     /// The document from which the port was made.
     pub(crate) document: europa_api::Port,
-    /// Whether the port's device was removed and replaced by another one of this name.
+    /// Its device went, and another one of this name has come.
     pub(crate) stale: bool,
-    /// The state of the port's link at the last check.
+    /// How its link was when last looked at.
     pub(crate) link: Option<LinkState>,
     /// VLAN matches were asked for.
     pub(super) vlan: bool,
-    /// While `socket` is open, here or in the switch, the device accepts frames for any address.
+    /// The device takes frames for any address, as long as `socket` is open, here or in the
+    /// switch.
     pub(super) promiscuous: bool,
     pub(super) socket: OwnedFd,
     pub(super) counters: OwnedFd,
@@ -99,7 +100,7 @@ pub(crate) struct Port {
     pub(super) mode: PortMode,
     /// Packets received, and packets that the peer had sent, at the last decision where to receive.
     pub(super) received: u64,
-    /// Whether programs of routers run in the port's driver.
+    /// Programs of routers run in its driver.
     pub(super) caged: bool,
     pub(super) sent: Sent,
     pub(crate) attachment: Option<PortAttachment>,
@@ -119,7 +120,7 @@ impl Port {
         namespace(document)
     }
 
-    /// The state of the device of a port before it is opened.
+    /// How the device of a port is before it is opened.
     pub(super) fn before(document: &europa_api::Port) -> Result<Noted, NodeError> {
         let (device, _) = find(document)?;
         let undo = before(&device).map_err(|error| fault(document, "device", error))?;
@@ -136,8 +137,8 @@ impl Port {
         Ok(())
     }
 
-    /// Opens the device of a port and prepares it. The changes on it are in `undo`. `asks`: this
-    /// kernel can report whether live frames have arrived behind a veth.
+    /// Opens the device of a port and makes it fit. The changes on it are in `undo`. `asks`: this
+    /// kernel says if live frames have arrived behind a veth.
     pub(super) fn open(
         id: u32,
         document: &europa_api::Port,
@@ -156,7 +157,7 @@ impl Port {
         opened
     }
 
-    /// The same for a device that is already prepared, perhaps not as it must be.
+    /// The same for a device that has been prepared, perhaps not as it has to be.
     fn open_prepared(
         id: u32,
         document: &europa_api::Port,
@@ -213,7 +214,7 @@ impl Port {
         })
     }
 
-    /// Whether the kernel has forgotten the port's device meanwhile.
+    /// Whether the kernel has forgotten its device meanwhile.
     pub(super) fn is_forgotten(&self, substrate: &Substrate) -> bool {
         let Some(attachment) = &self.attachment else { return false };
         let is_live = self.mode != PortMode::Generic;
@@ -225,12 +226,12 @@ impl Port {
         Needs { vlan: self.vlan, promiscuous: self.promiscuous }
     }
 
-    /// Whether the port has the device that a document names, and this is still the same device.
+    /// Whether it has the device that a document says, and that is the one that it was.
     pub(crate) fn is(&self, document: &europa_api::Port) -> bool {
         !self.stale && same_device(&self.document, document)
     }
 
-    /// Changes the document of the port. Its device remains.
+    /// Changes to a document. Its device stays.
     pub(super) fn change(&mut self, document: &europa_api::Port) -> Result<(), NodeError> {
         self.mtu = find(document)?.1;
         self.look = Look::new(&self.device, document, self.live)?;
@@ -240,8 +241,8 @@ impl Port {
         Ok(())
     }
 
-    /// Takes over changes of the port's device by other programs: the name, and the MTU as far as
-    /// the document allows. Returns the differences.
+    /// Takes over changes of its device by other programs: the name, and the MTU as far as the
+    /// document allows. Returns the differences.
     pub(super) fn follow_device(&mut self, link: &Link) -> Option<String> {
         let mtu = self.document.mtu.as_ref().map_or(link.mtu, |mtu| mtu.value.min(link.mtu));
         let is_same = link.name == self.device.name && mtu == self.mtu;
@@ -253,7 +254,7 @@ impl Port {
         Some(format!("the device is {} now, MTU {mtu}", link.name))
     }
 
-    /// Prepares the port's device for the interfaces on it; adds the changes to `undo`.
+    /// Sets its device up for the interfaces on it; adds the changes to `undo`.
     pub(super) fn adapt(&mut self, needs: Needs) -> Result<(), NodeError> {
         self.noted = None;
         if needs.vlan && !self.vlan {
@@ -275,12 +276,12 @@ impl Port {
         Ok(())
     }
 
-    /// How the two ways by which frames leave the device are ordered.
+    /// How the two ways out of the device go on.
     pub(crate) fn ways(&self) -> Ways {
         match self.device.kind {
             Kind::Tap => Ways::Join,
             Kind::Veth if !self.segments => Ways::Join,
-            // Frames of a socket pass by the queue of live frames.
+            // Frames of a socket go past the queue of live ones.
             Kind::Veth => Ways::Ask,
             _ => Ways::Part,
         }
@@ -291,7 +292,7 @@ impl Port {
         [&self.socket, &self.counters]
     }
 
-    /// The facts about the port that a plan needs.
+    /// A plan's facts about it.
     pub(crate) fn facts(&self) -> PortFacts {
         let untrusted = self
             .limitations

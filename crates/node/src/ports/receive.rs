@@ -1,4 +1,4 @@
-//! Where a port's frames are received: in the driver or in the network stack.
+//! The place where a port's frames are received: in the driver, or in the stack.
 
 use europa_api::Receive;
 use europa_port::{Device, Kind, Peer, Sent};
@@ -39,7 +39,7 @@ pub(super) fn mode(generic: bool, tc: bool) -> PortMode {
 impl Port {
     /// Attaches the receive program.
     pub(super) fn attach(&mut self, attacher: &Attacher) -> Result<(), NodeError> {
-        // The sender to a software device may be on this machine, or on its host.
+        // The sender to a software device may be on this machine, or its host.
         let local_sender = match &self.device.kind {
             Kind::Physical { driver } => driver == "virtio_net",
             _ => true,
@@ -83,8 +83,8 @@ impl Port {
     }
 
     /// Receives in the driver if many of the packets that the peer sends are live frames of XDP, else
-    /// by tc. `received` is the number of packets that the port has received, and `sent` counts those
-    /// that the peer sent. Returns whether that was another way before.
+    /// by tc. `received` packets have come, of which the peer has `sent` these.
+    /// Whether that was another way before.
     pub(super) fn follow_senders(
         &mut self,
         substrate: &mut Substrate,
@@ -108,7 +108,7 @@ impl Port {
         Ok(true)
     }
 
-    /// Receives in the driver while programs of routers must run there.
+    /// Receives in the driver as long as programs of routers must run there.
     pub(super) fn hold_in_driver(
         &mut self,
         substrate: &mut Substrate,

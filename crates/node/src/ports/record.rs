@@ -1,4 +1,4 @@
-//! The facts about a port that the next node needs.
+//! The facts that the next node needs of a port.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use super::receive::mode;
 use crate::NodeError;
 use crate::leftovers::Noted;
 
-/// This number changes with [`PortRecord`], and with the pinned maps.
+/// Changes with [`PortRecord`], and with the pinned maps.
 const FORMAT: u32 = 4;
 
-/// The facts about a port that the next node needs.
+/// The facts that the next node needs of a port.
 #[derive(Serialize, Deserialize)]
 struct PortRecord {
     format: u32,
     id: u32,
     /// The document from which the port was made.
     document: String,
-    /// The inode of the namespace of the port's device.
+    /// Inode of its device's namespace.
     namespace: u64,
     /// Number of its device there.
     device: u32,
@@ -71,8 +71,8 @@ impl Port {
         Noted { undo: self.undo.clone(), port: serde_json::to_value(record).unwrap_or_default() }
     }
 
-    /// Adopts a port that another node has made from this document, if its device is still the
-    /// same. `None` if it is another port.
+    /// Takes over a port that another node has made of this document, if its device is the
+    /// one that it was. None if it is another port.
     pub(super) fn adopt(
         noted: &Noted,
         document: &europa_api::Port,
@@ -103,7 +103,7 @@ impl Port {
             stale: false,
             link: None,
             vlan: record.vlan,
-            // The other node's setting lasts as long as the switch that has its socket.
+            // That of the other node lasts as long as the switch to which it was handed.
             promiscuous: false,
             socket: open_socket(&device)?,
             counters: counter_socket(&device)?,

@@ -10,7 +10,7 @@ use crate::switch::Switch;
 use crate::{NodeError, wires};
 
 impl Ports {
-    /// Returns a device. The interfaces on it are disconnected.
+    /// Gives a device back. The interfaces on it are disconnected.
     pub(crate) fn close(
         &mut self,
         context: &Context,
@@ -26,7 +26,7 @@ impl Ports {
             substrate.detach_port(attachment)?;
         }
         if let Some(switch) = switch {
-            // A switch that has just ended does not get this order.
+            // A switch that has just ended never learns of it.
             let _ = switch.order(&Order::RemovePort { port: port.id }, &[]);
         }
         if is_wire(name) {
@@ -42,11 +42,10 @@ impl Ports {
         Ok(())
     }
 
-    /// Passes frames of all ports to Linux.
+    /// Has frames of all ports go to Linux.
     pub(crate) fn detach(&mut self, substrate: &Substrate) {
         for port in &mut self.all {
-            // When the machine shuts down, the pins may already be unmounted; the rest must still
-            // end.
+            // A machine that goes down may have unmounted the pins before; the rest must end.
             if let Some(attachment) = port.attachment.take()
                 && let Err(error) = substrate.detach_port(attachment)
             {

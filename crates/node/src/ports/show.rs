@@ -14,7 +14,7 @@ use super::{Look, Port, Ports};
 use crate::stats::OfSwitch;
 
 impl Ports {
-    /// The state of one port.
+    /// The state of one.
     pub(crate) fn status(&self, name: &str) -> Status {
         let Some(port) = self.all.iter().find(|port| port.name == name) else {
             let message = "its device is not there yet".to_owned();
@@ -41,7 +41,7 @@ impl Ports {
         }
     }
 
-    /// The limitations of all ports, as text.
+    /// The limitations of all, in words.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         let of = |port: &Port| {
             let name = port.name.clone();

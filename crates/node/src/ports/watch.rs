@@ -1,4 +1,4 @@
-//! Detects devices that appear, disappear or change.
+//! Devices that come, go and change.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use super::{Port, Ports};
 use crate::context::Context;
 use crate::events::Events;
 
-/// The interval at which devices are checked.
+/// How often they are looked at.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// The result of a check of all devices.
+/// The result of a look at all devices.
 #[derive(Default)]
 pub(crate) struct Found {
-    /// Whether a port must be opened again, or other ports can now send other packets.
+    /// A port must be opened again, or others can send other packets now.
     pub(crate) come: bool,
     /// Ports whose lines are down now.
     pub(crate) lost: Vec<String>,
@@ -30,7 +30,7 @@ impl Ports {
         self.watched + EVERY
     }
 
-    /// Whether it is time for a check. Only the first call returns true.
+    /// Whether it is time for a look. This is asked once each time.
     pub(crate) fn is_watch_due(&mut self) -> bool {
         let is_due = self.watched.elapsed() >= EVERY;
         if is_due {

@@ -50,7 +50,7 @@ impl PortsQueues {
 }
 
 impl Counters {
-    /// Counters of packets, for all queues together and for each.
+    /// Counters of packets, in all queues and each.
     pub(crate) fn read(&self) -> Vec<QueueStats> {
         self.ports.iter().flat_map(|port| port.stats(&self.names)).collect()
     }

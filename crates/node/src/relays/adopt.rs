@@ -1,4 +1,4 @@
-//! Takes over the relays for hosts' frames over links, if they are still needed.
+//! Takes over the ways of hosts' frames over links, as far as they are wanted.
 
 use europa_plan::RelayPlan;
 use europa_substrate::Substrate;
@@ -7,7 +7,7 @@ use super::{Relay, Relays};
 use crate::context::Context;
 
 impl Relays {
-    /// Takes over those of `plans`. `leads`: whether the target of a relay exists.
+    /// Takes over those of `plans`. `leads`: whether a relay leads somewhere.
     pub(crate) fn adopt(
         &mut self,
         context: &Context,

@@ -1,4 +1,4 @@
-//! Changes the effects of a link on a host's packets.
+//! Other effects of a link on a host's packets.
 
 use europa_plan::RelayPlan;
 
@@ -9,7 +9,7 @@ use crate::link_tunnels::LinkTunnels;
 use crate::switch::{Switch, unless_gone};
 
 impl Relays {
-    /// From now on, other effects of a link apply to a host's packets.
+    /// A host's packets over a link are treated otherwise from now on.
     pub(crate) fn impair(
         &mut self,
         context: &Context,

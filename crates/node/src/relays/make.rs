@@ -1,4 +1,4 @@
-//! Makes a new relay.
+//! A relay that comes.
 
 use europa_substrate::{PortAttachment, Substrate};
 
@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::routers::Routers;
 
 impl Relays {
-    /// From now on, a relay gets the frames of its port.
+    /// Has a relay have the frames of its port from now on.
     pub(crate) fn begin(
         &mut self,
         context: &Context,
@@ -21,7 +21,7 @@ impl Relays {
         let port = relay.plan.port.clone();
         self.all.push(relay);
         if let (Some(attachment), Some(substrate)) = (attachment, substrate) {
-            // The relay gets the frames that the router got before.
+            // The relay has the router's former frames.
             routers.leave(substrate, &port, attachment)?;
         }
         routers.note_matches(&context.kept, &port)

@@ -15,9 +15,9 @@ use crate::NodeError;
 use crate::link_tunnels::Ends;
 use crate::switch::Switch;
 
-/// Slots for the packets of one host in transit, twice.
+/// Packets that are on the way from one host at a time, twice.
 const SLOTS: u32 = 4096;
-/// The longest time in which a switch may empty a pool that gets no more packets.
+/// How long a switch may take to empty a pool into which nothing comes any more.
 const DRAIN: Duration = Duration::from_millis(3);
 
 /// A relay of this node.
@@ -64,7 +64,7 @@ impl Relay {
         }
     }
 
-    /// Takes over a relay that another node has made, if one of `plans` needs it.
+    /// Takes over a relay that another node has made, if one of `plans` wants it.
     pub(super) fn adopt(
         record: &RelayRecord,
         plans: &[RelayPlan],
@@ -92,7 +92,7 @@ impl Relay {
         self.pool.id
     }
 
-    /// The number of the relay's interface for frames from another machine.
+    /// The number of its interface for frames from another machine.
     pub(crate) fn back(&self) -> Option<u32> {
         self.back.as_ref().map(|(id, _)| *id)
     }
@@ -102,14 +102,14 @@ impl Relay {
         self.back().into_iter().chain([self.interface])
     }
 
-    /// The relay's far end on another machine, and its interfaces.
+    /// Its far end on another machine, and its interfaces.
     pub(crate) fn far(&self) -> Option<(FarEnd, Ends)> {
         let most_frame_bytes = self.plan.max_frame();
         let ends = Ends { from: self.interface, to: self.back()?, most_frame_bytes };
         Some((self.plan.far.clone()?, ends))
     }
 
-    /// Makes a relay's pool, and directs all frames that its port receives there.
+    /// Makes a relay's pool, and has everything that comes in by its port go there.
     pub(crate) fn make(
         plan: RelayPlan,
         substrate: &Substrate,
@@ -133,16 +133,16 @@ impl Relay {
         Ok(Self { plan, interface, spec, pool, back })
     }
 
-    /// Packets in transit arrive at once, and later ones pass without effects.
+    /// Packets under way arrive at once, and later ones pass without the line.
     pub(super) fn flush(&self, switch: Option<&mut Switch>) {
         if let Some(switch) = switch {
             let order = Order::Impair { interface: self.interface, impairment: None };
-            // A switch that has just ended does not get this order.
+            // One that has just ended never learns of it.
             let _ = switch.order(&order, &[]);
         }
     }
 
-    /// Another pool now receives the port's frames: the relay passes on the remaining ones.
+    /// Another pool receives the port's frames now: the relay passes on the rest.
     pub(super) fn lose_port(
         &mut self,
         switch_runs: bool,
@@ -153,7 +153,7 @@ impl Relay {
         self.spec.matches.clear();
         if switch_runs {
             // A program that has read the tables before puts its frame into the pool, and the
-            // switch takes it from there.
+            // switch takes it out.
             std::thread::sleep(DRAIN);
         }
         Ok(())
@@ -163,13 +163,13 @@ impl Relay {
     pub(super) fn impair(&self, switch: Option<&mut Switch>) {
         let impairment = self.plan.impairment;
         if let Some(switch) = switch {
-            // A switch that has just ended gets this when it starts.
+            // One that has just ended learns of it when it starts.
             let _ = switch.order(&Order::Impair { interface: self.interface, impairment }, &[]);
         }
     }
 
-    /// Removes the relay from the tables, after a switch has forgotten it. Returns its pool, and
-    /// whether the switch has forgotten the pool.
+    /// Takes it out of the tables; a switch forgets it first. Its pool is left, and whether the
+    /// switch has forgotten it.
     pub(crate) fn end(
         self,
         switch: Option<&mut Switch>,
@@ -185,7 +185,7 @@ impl Relay {
         Ok((self.pool, forgotten))
     }
 
-    /// Tells a switch about the pool and the way to `to`.
+    /// Tells a switch of the pool and of the way to `to`.
     pub(crate) fn tell(&self, switch: &mut Switch, to: Target) -> Result<(), NodeError> {
         let Geometry { slots, slot_bytes, interfaces } = self.pool.layout.geometry;
         let pool = self.pool.id;
@@ -207,7 +207,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Tells a switch about the way from another machine to the host's port.
+    /// Tells a switch of the way from another machine to the host's port.
     pub(crate) fn tell_back(&self, switch: &mut Switch, port: u32) -> Result<(), NodeError> {
         let Some((interface, spec)) = &self.back else { return Ok(()) };
         let order = Order::AddInterface {

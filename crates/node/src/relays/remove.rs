@@ -1,4 +1,4 @@
-//! Removes a relay.
+//! A relay that goes.
 
 use europa_substrate::{PortAttachment, Substrate};
 
@@ -9,7 +9,7 @@ use crate::routers::Routers;
 use crate::switch::Switch;
 
 impl Relays {
-    /// Removes the relay of a host's link from the list. The caller must end it.
+    /// Takes the relay of a host's link out. It is still to be ended.
     pub(crate) fn take(&mut self, context: &Context, port: &str) -> Option<Relay> {
         let place = self.all.iter().position(|relay| relay.plan.port == *port)?;
         let relay = self.all.remove(place);
@@ -19,8 +19,7 @@ impl Relays {
 }
 
 impl Relay {
-    /// If the router remains, later frames go directly to it, and frames in transit arrive before
-    /// them.
+    /// If the router stays, later frames go straight to it, and frames under way arrive before.
     pub(crate) fn hand_back(
         &mut self,
         substrate: &Substrate,
@@ -30,7 +29,7 @@ impl Relay {
     ) -> Result<(), NodeError> {
         let again = routers.match_again(&self.plan.port, &self.spec.matches);
         let Some((id, spec)) = again else { return Ok(()) };
-        // These packets arrive before all later ones.
+        // Before anything that comes later.
         self.flush(switch.as_deref_mut());
         substrate.connect(id, &spec, attachment)?;
         self.lose_port(switch.is_some(), substrate, attachment)

@@ -17,7 +17,7 @@ use crate::slow_path::SlowPaths;
 use crate::{NodeError, grants};
 
 impl Routers {
-    /// Takes over those routers that equal the wanted ones.
+    /// Takes over those that are as wanted.
     pub(crate) fn adopt(
         &mut self,
         context: &Context,
@@ -50,11 +50,9 @@ impl Routers {
                 }
             }
         }
-        // The routers are in the order of the documents: no record has the order of their starts.
+        // The order is that of the documents: no record has the order of the routers' starts.
         let place = |router: &Router| {
-            let name = &router.plan.name;
-            let is_its = |document: &europa_api::Router| name.documented() == document.full_name();
-            (name.is_user_part(), documents.routers.iter().position(is_its))
+            documents.routers.iter().position(|document| router.plan.name == document.full_name())
         };
         self.all.sort_by_key(place);
     }
@@ -73,8 +71,7 @@ impl Routers {
         self.all.iter().filter_map(|router| router.process.as_ref())
     }
 
-    /// Makes adopted processes follow their Linux, and gives them descriptors that the former node
-    /// had opened.
+    /// Has adopted processes follow their Linux, and gives them what was opened for the node before.
     pub(crate) fn go_on(
         &mut self,
         context: &Context,

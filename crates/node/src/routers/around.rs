@@ -1,4 +1,4 @@
-//! The other parts of the node that work on routers needs.
+//! The other parts, as far as work on routers needs them.
 
 use europa_substrate::{PortAttachment, Substrate};
 
@@ -28,7 +28,7 @@ pub(crate) struct Around<'a> {
 }
 
 impl<'a> Around<'a> {
-    /// All objects, with these routers, and the running switch.
+    /// All objects, with these routers, and the switch that runs.
     pub(super) fn split<'s>(
         &'s mut self,
         routers: &'s [Router],
@@ -50,7 +50,7 @@ impl<'a> Around<'a> {
     }
 }
 
-/// The attachment of a port, if it exists.
+/// The attachment of a port, if it is there.
 pub(super) fn attachment<'p>(ports: &'p Ports, port: Option<&str>) -> Option<&'p PortAttachment> {
     let port = port?;
     ports.iter().find(|other| other.name == *port)?.attachment.as_ref()

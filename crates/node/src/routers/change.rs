@@ -1,4 +1,4 @@
-//! Gives a router another fast path in the running process, and other ends of its links.
+//! A router gets another fast path in the process that runs, and other ends of its links.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::context::Context;
 use crate::kept::Kept;
 use crate::link_tunnels::Ends;
 
-/// The longest time for a process to forward the packets in its rings, when no more arrive.
+/// Longest time for a process to forward the packets in its rings, once no more arrive.
 pub(crate) const DRAIN: Duration = Duration::from_millis(3);
 
 impl Routers {
-    /// Sends the switch the present ends of a router's interfaces, and their links' effects.
+    /// Sends the present ends of a router's interfaces to the switch, and their links' effects.
     pub(crate) fn rewire(&mut self, around: &mut Around<'_>, plan: &RouterPlan) {
         let Some(place) = self.place_of(&plan.name) else { return };
         for (index, new) in plan.interfaces.iter().enumerate() {
@@ -40,7 +40,7 @@ impl Routers {
             old.impairment = new.impairment;
             old.queues.clone_from(&new.queues);
             let most_frame_bytes = old.spec.max_frame;
-            // A switch that has just ended gets the rate when it starts.
+            // A switch that has just ended learns of it when it starts.
             let (objects, switch) = around.split(&self.all);
             let Some(switch) = switch else { continue };
             if let (To::Far(end), To::Far(_)) = (&new.to, &led) {
@@ -64,8 +64,8 @@ impl Routers {
         }
     }
 
-    /// Changes a router to `plan`, except for its process: see [`Self::update`]. Returns the
-    /// difference, and whether a kernel program now gets the frames.
+    /// Makes a router as `plan` says, except for its process: see [`Self::update`]. Returns the
+    /// difference, and whether a kernel program gets the frames from now on.
     pub(crate) fn turn_into(&mut self, plan: &Arc<RouterPlan>) -> Option<(RouterChange, bool)> {
         let router = self.all.iter_mut().find(|router| router.wanted.name == plan.name)?;
         let change = router.wanted.change(router.astray, plan);
@@ -95,8 +95,7 @@ impl Routers {
             return Ok(Taken::Done);
         };
         let Some(process) = &mut router.process else {
-            // The process has not started with its former configuration: it tries the new one at
-            // once.
+            // It has not come up with its former configuration: it tries the new one at once.
             router.backoff.forget();
             router.due = Some(Instant::now());
             return Ok(Taken::Begun);
@@ -134,8 +133,7 @@ impl Routers {
         Ok(Taken::Told { updates: 1, begins })
     }
 
-    /// Makes the interface on a port of a link receive nothing from it any longer: a relay has its
-    /// frames.
+    /// Has the interface on a port of a link receive nothing from it any more: a relay has its frames.
     pub(crate) fn leave(
         &mut self,
         substrate: &Substrate,
@@ -150,8 +148,8 @@ impl Routers {
         Ok(())
     }
 
-    /// Makes the interface on a port of a link match these frames. Returns its number; the caller
-    /// must connect it, with the returned settings.
+    /// Has the interface on a port of a link match these frames. Returns its number; it is still to
+    /// be connected, with the returned settings.
     pub(crate) fn match_again(
         &mut self,
         port: &str,
@@ -162,7 +160,7 @@ impl Routers {
         Some((id, planned.spec.clone()))
     }
 
-    /// Records the present match of the interface on a port of a link.
+    /// Writes down the present match of the interface on a port of a link.
     pub(crate) fn note_matches(&mut self, kept: &Kept, port: &str) -> Result<(), NodeError> {
         for router in &mut self.all {
             let all = &mut Arc::make_mut(&mut router.wanted).interfaces;

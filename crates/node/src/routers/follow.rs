@@ -1,4 +1,4 @@
-//! Adapts routers to facts that Linux knows: next hops of tunnels, and lines that were down.
+//! Routers follow what Linux knows: next hops of tunnels, and which lines were down.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::process::Asked;
 use crate::NodeError;
 use crate::ports::{Port, Ports};
 
-/// The longest time to wait for the answer of a next hop when a tunnel is set up.
+/// How long a next hop may take to answer when a tunnel is brought up.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 
 impl Routers {
@@ -21,7 +21,7 @@ impl Routers {
         all.any(|interface| interface.tunnel.is_some())
     }
 
-    /// Checks whether the next hops of tunnels have other addresses now.
+    /// Looks whether the next hops of tunnels have other addresses now.
     pub(crate) fn follow_tunnels(&mut self, substrate: &Substrate, ports: &Ports) {
         for router in &mut self.all {
             for (interface, id) in router.plan.interfaces.iter_mut().zip(&router.interfaces) {
@@ -44,8 +44,8 @@ impl Routers {
         }
     }
 
-    /// After a line was down, another host may be connected to it (RFC 1122 section 2.3.2.1).
-    /// Routers that get their neighbours from Linux, or have none, have no such tables.
+    /// After a line was down, another host may be on it (RFC 1122 section 2.3.2.1). Routers that
+    /// have their neighbours from Linux, or none, have no such tables.
     pub(crate) fn forget_neighbours(&mut self, port: &str) {
         for router in &mut self.all {
             let (Some(process), Some(_)) = (&mut router.process, &router.plan.description) else {
@@ -62,7 +62,7 @@ impl Routers {
     }
 }
 
-/// The headers before each frame of a tunnel, to the next hop that Linux knows.
+/// Headers that go before each frame of a tunnel: to its next hop, as Linux knows it.
 pub(super) fn encap(port: &Port, tunnel: Tunnel, patience: Duration) -> Result<Vec<u8>, NodeError> {
     let hop = europa_port::next_hop(&port.device.namespace, tunnel.remote, patience)?;
     if hop.device != port.device.index {

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::control::Reply;
 
 impl Routers {
-    /// Reads the answers of all routers, and passes them to the threads that requested them.
+    /// Reads the answers of all routers, and passes on those of other threads.
     pub(crate) fn hear(&mut self, context: &Context, change: &mut Change) {
         let now = Instant::now();
         let (events, kept) = (&context.events, &context.kept);
@@ -41,8 +41,7 @@ impl Routers {
                     (Asked::Start, Err(why)) => {
                         router.last_end.clone_from(why);
                         events.warn("router", name, "Refused", why.clone());
-                        // A router that does not answer is started again; a router that refuses
-                        // ends anyway.
+                        // One that does not answer is started again; one that refuses ends anyway.
                         let _ = process.body.kill();
                         change.failed(name, why);
                     }
@@ -66,9 +65,9 @@ impl Routers {
         }
     }
 
-    /// Sends an order to a running router; `reply` gets its answer.
+    /// Gives a running router an order; `reply` gets its answer.
     pub(crate) fn ask(&mut self, cages: &Cages, name: &str, order: &Order, reply: Reply<Outcome>) {
-        // Handlers of elements have a dot; the process's own handler for `europa trace` has none.
+        // Handlers of elements have a dot; the process's own one for `europa trace` has not.
         let is_map = |path: &str| !path.contains('.') && path != "trace";
         if let Some(answer) = cages.running(name).and_then(|loaded| match order {
             Order::Read { path, parameter } if is_map(path) => Some(loaded.read(path, parameter)),

@@ -1,4 +1,4 @@
-//! Makes a new router.
+//! A router that comes.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,6 +13,7 @@ use super::process::Process;
 use super::router::wake_name;
 use super::{Router, Routers};
 use crate::NodeError;
+use crate::announce::announce;
 use crate::switch::unless_gone;
 
 impl Routers {
@@ -42,7 +43,7 @@ impl Routers {
         let pool = around.pools.take(substrate, router.plan.geometry)?;
         pool.name_interfaces(&router.plan.rows())?;
         around.switch.note_come(&router.plan.name);
-        // From now on, the router is removed if something fails.
+        // From here on it is removed if something fails.
         let index = self.all.len();
         self.all.push(router);
         let Some(router) = self.all.last_mut() else { return Ok(()) };
@@ -65,14 +66,14 @@ impl Routers {
         self.begin(around, index)
     }
 
-    /// Starts a router's process on its existing pool.
+    /// Starts a router's process on the pool it has.
     fn begin(&mut self, around: &mut Around<'_>, index: usize) -> Result<(), NodeError> {
         let (due, runs) = (around.switch.due(), around.switch.runs());
         if let Some(router) = self.all.get_mut(index)
             && router.plan.is_inline()
             && !runs
         {
-            // The router waits for a switch that can run it.
+            // There will be one to run in.
             router.due = Some(due.unwrap_or_else(Instant::now));
             return Ok(());
         }
@@ -105,7 +106,7 @@ impl Routers {
     }
 }
 
-/// Gives a process its settings, and makes it follow its Linux.
+/// Gives a process its settings, and has it follow its Linux.
 pub(super) fn start(
     process: &mut Process,
     around: &mut Around<'_>,
@@ -115,7 +116,7 @@ pub(super) fn start(
     let context = around.context;
     let (lasting, switch) = around.switch.with_lasting()?;
     process.begin(router, pool, lasting, &context.kept, switch)?;
-    // The tables of a kernel router's program are filled separately.
+    // The tables of a kernel router's program are another matter.
     if router.plan.cage.is_none() {
         around.slow_paths.follow(&router.plan.name, process, &context.events)?;
     }
@@ -139,7 +140,7 @@ fn encapsulate(router: &mut Router, around: &Around<'_>) -> Result<(), NodeError
     Ok(())
 }
 
-/// Enters a router's interfaces into the tables, as far as possible.
+/// Enters a router's interfaces into the tables, as far as they can be.
 fn enter(router: &mut Router, around: &Around<'_>, pool: &PoolHandle) -> Result<(), NodeError> {
     let substrate = around.up()?;
     for interface in &router.plan.interfaces {
@@ -151,6 +152,14 @@ fn enter(router: &mut Router, around: &Around<'_>, pool: &PoolHandle) -> Result<
             Fault::new(Key::new("router", &*router.plan.name), &path, why)
         })?;
         router.interfaces.push(id);
+        let Some(name) = interface.to.port() else { continue };
+        if let Some(port) = around.ports.iter().find(|port| port.name == **name)
+            && let Err(error) = announce(substrate, &port.device, interface)
+        {
+            // Stations find the router without an announcement, but later.
+            let events = &around.context.events;
+            events.warn("router", &router.plan.name, "Failed", error.to_string());
+        }
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! Keeps routers off CPUs that receive many packets.
 //!
-//! The kernel receives packets before any process runs on that CPU, and the scheduler ignores this
-//! when it places a process. A router there waits for its core for up to a tick, and takes time
-//! from the receiving process, which loses frames for all (measured with two cores and one router
-//! at the highest rate: 2.2 to 3.1 million packets/s on any core, 3.6 on the core of the switch).
-//! So routers avoid such CPUs if the other CPUs suffice: routers with much work are more important
-//! than undisturbed receiving.
+//! Receiving precedes every process of its CPU, and the scheduler ignores it when it places a
+//! process. A router there waits for its core for up to a tick, and takes time from the receiving
+//! process, which loses frames for all (measured with two cores and one router at the highest rate:
+//! 2.2 to 3.1 million packets/s anywhere, 3.6 beside the switch). So routers avoid such CPUs as
+//! long as the other CPUs suffice: routers with much work are more important than undisturbed
+//! receiving.
 
 use std::time::{Duration, Instant};
 
@@ -22,20 +22,19 @@ use crate::{Doing, NodeError};
 
 /// Interval of checks of the CPUs.
 const EVERY: Duration = Duration::from_millis(20);
-/// If a CPU receives this number of frames a second, the node keeps routers off it.
+/// The node keeps a CPU free of routers if it receives this many frames a second.
 const MANY: f64 = 200_000.0;
 /// The CPU is free again after it has received fewer frames than `FEW`, `TIMES` times in a row.
 const FEW: f64 = 100_000.0;
 const TIMES: u32 = 25;
 /// Interval of checks of the routers' CPU use while a CPU receives much.
 const USE_EVERY: Duration = Duration::from_millis(200);
-/// Routers that use more than this part of the remaining CPUs may use all CPUs again, ...
+/// Routers that use more of the CPUs that are left than this part may use all again, ...
 const CROWDED: f64 = 0.6;
 /// ... until they use less than this part of them.
 const ROOMY: f64 = 0.4;
 
-/// Reports to the node's loop which CPUs receive many packets, at each change and while there is
-/// such a CPU.
+/// Reports to the node's loop which CPUs receive much, at each change and as long as one does.
 ///
 /// # Errors
 /// The system has no thread left.
@@ -76,14 +75,13 @@ pub(crate) fn watch(
 struct Counted {
     cpu: usize,
     frames: u64,
-    /// Whether the CPU receives many packets; if so, the number of successive checks with few
-    /// packets.
+    /// Whether it receives much, with the number of successive checks with little.
     busy: Option<u32>,
 }
 
 impl Counted {
     /// Notes the total number of frames after some time. Returns whether the CPU has begun or
-    /// stopped to receive many packets.
+    /// stopped to receive much.
     fn count(&mut self, frames: u64, time: Duration) -> bool {
         let came = frames.wrapping_sub(std::mem::replace(&mut self.frames, frames));
         let rate = came as f64 / time.as_secs_f64().max(1e-3);
@@ -97,7 +95,7 @@ impl Counted {
     }
 }
 
-/// The CPUs that are kept free of routers.
+/// Which CPUs are kept free of routers.
 #[derive(Default)]
 pub(super) struct Placement {
     receiving: Vec<usize>,
@@ -120,7 +118,7 @@ impl Placement {
         self.crowded = used / left > if self.crowded { ROOMY } else { CROWDED };
     }
 
-    /// Notes the total CPU time that routers have used until `now`.
+    /// Notes the routers' CPU use until `now`, in all.
     fn note_used(&mut self, cores: &[usize], used: Duration, now: Instant) {
         let Some((before, at)) = self.used else {
             self.used = Some((used, now));
@@ -131,8 +129,8 @@ impl Placement {
             return;
         }
         self.used = Some((used, now));
-        // An ended process is missing, and a new one counts with all its usage. Usage before any
-        // receiving is meaningless.
+        // An ended process is missing, and a new one counts with all its usage. Usage from before
+        // any receiving has no meaning.
         if time < USE_EVERY * 2 {
             let lately = used.saturating_sub(before).as_secs_f64() / time.as_secs_f64();
             self.note_use(cores, lately);
@@ -141,7 +139,7 @@ impl Placement {
 }
 
 impl Routers {
-    /// Places routers on the CPUs `all`, while these of them receive many packets.
+    /// Places routers, as these of the CPUs `all` receive much.
     fn place(&mut self, all: &[usize], receiving: Vec<usize>) {
         let before = self.placement.cores(all);
         self.placement.crowded &= !receiving.is_empty();
@@ -155,12 +153,12 @@ impl Routers {
         }
     }
 
-    /// The CPUs, among `all`, on which a new router may run if its document names none.
+    /// Of the CPUs `all`, those that a router which is started may use, if its document says none.
     pub(super) fn cores_for(&self, all: &[usize], router: &Router) -> Vec<usize> {
         if is_placed(router) { self.placement.cores(all) } else { all.to_vec() }
     }
 
-    /// Lets routers that another node has placed use all CPUs again.
+    /// Has routers that another node has placed use all CPUs again.
     pub(crate) fn release(&self, all: &[usize]) {
         self.placed().for_each(|pid| keep_on(pid, all));
     }
@@ -173,7 +171,7 @@ impl Routers {
     }
 }
 
-/// Whether the node places the router: its document names no CPUs, and it sleeps when it is idle.
+/// Its document names no CPUs, and it sleeps when it is idle.
 fn is_placed(router: &Router) -> bool {
     router.plan.cpus.is_empty() && !router.plan.busy
 }
@@ -183,7 +181,7 @@ fn cpu_time(process: Pid) -> Option<Duration> {
     clock_getcpuclockid(process).ok()?.now().ok().map(Duration::from)
 }
 
-/// Restricts all threads of a process to these CPUs. A thread that ends meanwhile is ignored.
+/// Restricts all threads of a process to these CPUs. A thread that ends meanwhile does not matter.
 fn keep_on(process: Pid, cpus: &[usize]) {
     let mut set = CpuSet::new();
     for cpu in cpus {
@@ -195,7 +193,7 @@ fn keep_on(process: Pid, cpus: &[usize]) {
         let Some(number) = number else { continue };
         match sched_setaffinity(Pid::from_raw(number), &set) {
             Ok(()) | Err(Errno::ESRCH) => {}
-            // For example, a cpuset excludes these CPUs.
+            // For example, a cpuset without these CPUs.
             Err(error) => tracing::warn!(
                 "thread {number} of router process {process} stays where it was, not on the CPUs \
                  {cpus:?}: {error}"

@@ -19,32 +19,32 @@ use crate::control::Reply;
 use crate::kept::Kept;
 use crate::switch::{Lasting, Switch};
 
-/// The time limit for a process to read its configuration.
+/// How long a process may take to read its configuration.
 const START: Duration = Duration::from_secs(30);
-/// The time limit for other orders to a router: a router that hangs harms only itself.
+/// How long a router may take for other orders: a router that hangs harms only itself.
 const ORDER: Duration = Duration::from_secs(5);
-/// A program that has run for this time counts as ready: one that cannot run ends at once.
+/// A program that runs for this time counts as ready: one that cannot run ends at once.
 const SETTLED: Duration = Duration::from_millis(300);
-/// The number of answers that are read at a time.
+/// Answers that are heard at once.
 const MOST_ANSWERS: usize = 256;
-/// The maximum number of orders that wait for an answer.
+/// Orders that may wait for an answer.
 const MOST_PENDING: usize = 4096;
 
 /// Its running process.
 pub(crate) struct Process {
     pub(super) body: Body,
     pub(super) orders: Channel<Order, Answer>,
-    /// The other end of the socket of an adopted program, which receives no orders: without this
-    /// end, the node would always see a closed connection.
+    /// The other end of an adopted program, which takes no orders: without it the node would always
+    /// see a closed connection.
     pub(super) _nobody: Option<OwnedFd>,
     pub(super) identity: Option<Identity>,
     pub(super) record: RouterRecord,
     pub(super) started: Instant,
     /// It runs its graph.
     pub(super) ready: bool,
-    /// Whether there was a message when the node last looked.
+    /// There was something to hear when the node looked last.
     pub(super) says: Cell<bool>,
-    /// Whether the process becomes a program, which cannot report that it is ready.
+    /// It becomes a program, which cannot say that it is ready.
     pub(super) is_program: bool,
     /// When a program that has been executed counts as ready, if it still runs then.
     pub(super) settled: Option<Instant>,
@@ -59,9 +59,9 @@ pub(super) struct Pending {
 
 /// The receiver of an answer.
 pub(crate) enum Asked {
-    /// The node: the process must report that it has read its configuration.
+    /// The node: the process has read its configuration.
     Start,
-    /// The node: an update or a swap, for the change of this ticket.
+    /// The node: an update or a swap, of the change of this ticket.
     Update(Ticket),
     /// A request.
     Client(Reply<Outcome>),
@@ -69,7 +69,7 @@ pub(crate) enum Asked {
     Nobody,
 }
 
-/// A router's answer, or the reason why there is none.
+/// A router's answer, or the reason for its lack.
 pub(crate) type Outcome = Result<String, String>;
 
 impl Process {
@@ -89,8 +89,8 @@ impl Process {
         }
     }
 
-    /// Sends the process its settings, or makes the switch run the router. [`Asked::Start`] is
-    /// answered when it is ready.
+    /// Sends the process its settings, or lets the switch take it in; [`Asked::Start`] is answered
+    /// when it is ready.
     pub(crate) fn begin(
         &mut self,
         router: &Router,
@@ -115,7 +115,7 @@ impl Process {
             complete: false,
             astray: false,
         };
-        // This precedes the first order: from then on, the process outlives the node.
+        // Before its first order: from then on it outlives the node.
         self.note(kept)?;
         let listener = kept.listener(&self.name())?;
         self.body.commit();
@@ -160,7 +160,7 @@ impl Process {
         self.ready
     }
 
-    /// The process's number; `None` if the router runs inside the switch.
+    /// The number of its process; none if it runs inside the switch.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.body.pid()
     }
@@ -174,8 +174,7 @@ impl Process {
         kept.note(&self.name(), self.identity, &self.record)
     }
 
-    /// Records whether the process runs its graph and is in all tables: only then can it be
-    /// adopted.
+    /// Notes whether it runs its graph and is in all tables: only then can it be adopted.
     pub(crate) fn note_complete(
         &mut self,
         kept: &Kept,
@@ -186,7 +185,7 @@ impl Process {
         self.note(kept)
     }
 
-    /// Records the changes of `plan` that do not concern the process.
+    /// Notes the changes of `plan` around it.
     pub(crate) fn note_outside(&mut self, kept: &Kept, plan: &RouterPlan) -> Result<(), NodeError> {
         let outside = plan.outside();
         if self.record.outside == outside {
@@ -196,7 +195,7 @@ impl Process {
         self.note(kept)
     }
 
-    /// Records that the configuration will become that of `plan`.
+    /// Notes that its configuration is about to become that of `plan`.
     pub(crate) fn note_change(&mut self, kept: &Kept, plan: &RouterPlan) -> Result<(), NodeError> {
         self.record.outside = plan.outside();
         self.record.configuration.clone_from(&plan.configuration);
@@ -205,7 +204,7 @@ impl Process {
         self.note(kept)
     }
 
-    /// Records that a change is done, when all its answers have arrived.
+    /// Notes that a change is done, once all its answers have arrived.
     pub(crate) fn note_changed(&mut self, kept: &Kept) -> Result<(), NodeError> {
         if self.changes() || !self.record.astray {
             return Ok(());
@@ -214,12 +213,12 @@ impl Process {
         self.note(kept)
     }
 
-    /// Whether the process must still answer to a change.
+    /// Whether it has yet to answer to a change.
     pub(crate) fn changes(&self) -> bool {
         self.pending.iter().any(|pending| matches!(pending.to, Asked::Update(_)))
     }
 
-    /// The process has ended, so no later node can adopt it.
+    /// It has ended, so no later node can adopt it.
     pub(crate) fn forget(&self, kept: &Kept) {
         kept.forget(&self.name());
     }
@@ -265,12 +264,12 @@ impl Process {
         self.says.get() || due.into_iter().any(|due| due <= now)
     }
 
-    /// Handles answers for the node itself; passes others to their receivers.
+    /// Answers for the node itself; others are passed to their receivers.
     pub(crate) fn answers(&mut self) -> Vec<(Asked, Outcome)> {
         let mut own = Vec::new();
         // A closed channel belongs to an ended process, whose exit is handled elsewhere.
         for _ in 0..MOST_ANSWERS {
-            // The number is limited: a router may send answers faster than the node reads them.
+            // Not until there are none: a router may send them faster than they are read.
             let answer = match self.orders.try_receive() {
                 Ok(Some((answer, _))) => answer,
                 Ok(None) => break,
@@ -319,13 +318,13 @@ impl Process {
         own
     }
 
-    /// When the oldest request will have waited too long.
+    /// When a request has waited too long.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let waiting = self.pending.iter().filter(|pending| !matches!(pending.to, Asked::Nobody));
         waiting.map(|pending| pending.until).chain(self.settled).min()
     }
 
-    /// Answers all waiting requests with an error. Returns whether the node itself waited.
+    /// Answers all waiting requests with an error; returns whether the node waited.
     pub(crate) fn disappoint(&mut self, why: &str) -> bool {
         let mut own = false;
         for pending in self.pending.drain(..) {

@@ -1,4 +1,4 @@
-//! Removes a router.
+//! A router that goes.
 
 use europa_api::rest::ProblemDetails;
 
@@ -7,13 +7,13 @@ use super::{Router, Routers};
 use crate::{NodeError, grants};
 
 impl Routers {
-    /// Ends a router and frees everything that it had.
+    /// Ends a router and frees all that it had.
     pub(crate) fn remove(&mut self, around: &mut Around<'_>, name: &str) -> Result<(), NodeError> {
         let Some(place) = self.place_of(name) else { return Ok(()) };
         let mut router = self.all.remove(place);
         let removed = self.take_away(around, &mut router);
         if let Err(error) = removed {
-            // The next change or check removes its remaining parts.
+            // The rest of it is removed with the next change, or the next look.
             router.half = true;
             router.due = None;
             router.last_end = format!("its removal failed: {error}");
@@ -24,7 +24,7 @@ impl Routers {
         Ok(())
     }
 
-    /// Ends a router and frees those resources that it still has.
+    /// Ends a router and frees its resources, as far as it still has them.
     fn take_away(&self, around: &mut Around<'_>, router: &mut Router) -> Result<(), NodeError> {
         if let Some(successor) = router.successor.take() {
             successor.discard(around, "it is removed");
@@ -34,12 +34,6 @@ impl Routers {
             let _ = reply.send(Err(ProblemDetails::failed("it is removed")));
         }
         if let Some(substrate) = around.substrate {
-            if router.plan.name.is_user_part() {
-                // No program sends frames there any more, as the numbers may soon be another's.
-                let name = router.plan.name.documented();
-                let of = self.all.iter().filter(|other| other.plan.name == *name);
-                of.flat_map(|of| &of.interfaces).for_each(|id| substrate.set_user_part(*id, None));
-            }
             for id in &router.interfaces {
                 substrate.halt_interface(*id);
             }
@@ -66,7 +60,7 @@ impl Routers {
             (pool, forgotten)
         });
         let Some(substrate) = around.substrate else { return Ok(()) };
-        // The last interface is removed first, so that removed ones are not removed again.
+        // From the last one on: removed ones are not removed again.
         while let Some(id) = router.interfaces.last().copied()
             && let Some(interface) = router.plan.interfaces.get(router.interfaces.len() - 1)
         {

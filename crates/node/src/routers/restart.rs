@@ -1,4 +1,4 @@
-//! Gives a router a new process and a new pool: on demand, or because its process has ended.
+//! A router gets a new process and a new pool: on demand, or because its process has ended.
 //!
 //! On demand, the successor builds its sandbox and its graph while the old process continues to
 //! forward. It takes over between two frames; packets in the old one's rings are lost. A successor
@@ -24,7 +24,7 @@ pub(super) struct Successor {
 }
 
 impl Successor {
-    /// Ends a successor that does not take over, and returns the reason.
+    /// Ends one that does not take over, and says why.
     pub(super) fn discard(self, around: &mut Around<'_>, why: &str) {
         let Successor { mut process, pool, asked } = self;
         let _ = process.body.kill();
@@ -40,7 +40,7 @@ impl Successor {
     }
 }
 
-/// Frees a pool from which no router has sent. The switch may know the pool.
+/// Frees a pool that no router has sent from. The switch may know it.
 fn give_back(around: &mut Around<'_>, pool: PoolHandle) -> Result<(), NodeError> {
     let forgotten = around.switch.get().is_none_or(|switch| switch.forget_pool(pool.id));
     around.pools.free(around.up()?, pool, forgotten)
@@ -83,7 +83,7 @@ impl Routers {
         if !router.granted.covers(&router.plan)
             && let Some(process) = &mut router.process
         {
-            // The successor could not open the grants while the old process lives.
+            // Its successor could not open them while it lives.
             let ended = process.body.kill().and_then(|()| process.body.wait());
             if let Err(error) = ended {
                 let _ = reply.send(Err(ProblemDetails::failed(error.to_string())));
@@ -109,7 +109,7 @@ impl Routers {
         let _ = reply.send(told);
     }
 
-    /// Gives a router whose process has ended a new process. It gets the packets that arrived while
+    /// Gives a router whose process has ended a new one, which finds the packets that arrived while
     /// it built its sandbox and its graph.
     pub(super) fn restart_ended(
         &mut self,
@@ -226,8 +226,8 @@ impl Routers {
         if let Some(before) = &mut before {
             before.note_complete(kept, false, 0)?;
         }
-        // A switch that has just ended gets all this when it starts. A router inside the switch was
-        // added with its pool.
+        // A switch that has just ended learns of all this when it starts. One that runs inside the
+        // switch was taken in with its pool.
         if let (false, Some(switch)) = (process.body.is_inside(), around.switch.get()) {
             let _ = tell_pool_of(switch, router, &new);
         }
@@ -254,7 +254,7 @@ impl Routers {
         for reply in asked {
             let _ = reply.send(Ok(()));
         }
-        // The rest may wait: the new process already forwards packets.
+        // All of this may wait: the new process forwards.
         if let Some(mut before) = before {
             before.body.wait()?;
             before.forget(kept);

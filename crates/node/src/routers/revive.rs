@@ -1,4 +1,4 @@
-//! Notes processes that have ended, and starts them again.
+//! Processes that have ended: noted, and started again.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,11 @@ use crate::NodeError;
 use crate::change::Change;
 use crate::context::Context;
 
-/// The time that one turn may spend on starting routers.
+/// Time in which one turn starts routers again.
 const ENOUGH: Duration = Duration::from_millis(2);
 
 impl Routers {
-    /// Notes ended processes, and when to start them again. `switch_due`: when the switch will run
-    /// again.
+    /// Notes ended processes, and when to start them again. `switch_due`: when there will be a switch.
     pub(crate) fn bury(
         &mut self,
         context: &Context,
@@ -28,12 +27,11 @@ impl Routers {
                 && let Some(exit) = process.body.ended()
             {
                 let due = match (switch_due, process.body.is_inside()) {
-                    // The switch caused the end, so the router starts again when the switch has
-                    // started.
+                    // It begins again when the switch has, whose fault it was.
                     (Some(due), true) => due,
                     _ => router.backoff.failed(now.duration_since(process.started), now),
                 };
-                // The router may have reported the reason itself.
+                // Why it ended it may have said itself.
                 for (_, outcome) in process.answers() {
                     router.last_end = outcome.err().unwrap_or_default();
                 }
@@ -89,13 +87,12 @@ impl Routers {
                 }
             }
             if now.elapsed() > ENOUGH {
-                // The other routers are started after other requests.
+                // The others have their turn after other requests.
                 return;
             }
         }
     }
-
-    /// Whether a router can start again with a pool from the stock, or has a successor. If not, a
+    /// Whether a router can begin anew with a pool from the stock, or has a successor. If not, a
     /// thread makes pools for it and for the others that have ended.
     pub(super) fn has_pool(
         &self,

@@ -29,24 +29,22 @@ use crate::cores::argument;
 use crate::grants::Granted;
 use crate::kept::{Found, Kept};
 
-/// The memory limit of a router's process, without its pool: a full Internet table has room.
+/// Most memory of a router's process, its pool apart: a full Internet table has room.
 const MEMORY_BYTES: u64 = 1 << 30;
 
 /// A router of this node.
 pub(crate) struct Router {
-    /// The router's number on this node, which determines its uid.
+    /// Number on this node, from which its uid follows.
     pub(crate) number: u32,
     /// Its plan.
     pub(crate) wanted: Arc<RouterPlan>,
-    /// The plan with resolved facts: next hops of tunnels.
+    /// The same with resolved facts: next hops of tunnels.
     pub(crate) plan: RouterPlan,
-    /// Whether the configuration of the router's process is unknown, because an update was refused
-    /// half-way.
+    /// Whether the configuration of its process is unknown, as an update was refused half-way.
     pub(crate) astray: bool,
-    /// Whether the router's removal has begun: if it fails, the remaining parts must be removed
-    /// later.
+    /// Whether its removal has begun: if that fails, its remains must be removed again.
     pub(crate) half: bool,
-    /// Numbers of the router's interfaces in the substrate.
+    /// Numbers of its interfaces in the substrate.
     pub(crate) interfaces: Vec<u32>,
     pub(crate) pool: Option<PoolHandle>,
     pub(crate) process: Option<Process>,
@@ -60,7 +58,7 @@ pub(crate) struct Router {
     /// Requests for another process, which wait for a pool that a thread makes.
     pub(super) wants_successor: Vec<Reply<Result<(), ProblemDetails>>>,
     pub(crate) last_end: String,
-    /// The switch writes to this bell after a packet has arrived over a link.
+    /// The switch writes it after a packet has arrived over a link.
     pub(crate) wake: Bell,
     pub(crate) group: Option<Group>,
     pub(crate) granted: Granted,
@@ -80,9 +78,9 @@ pub(super) struct RouterRecord {
     pub(super) configuration: String,
     pub(super) file: String,
     pub(super) restarts: u64,
-    /// Whether the process runs its graph, and everything of the router is in the tables.
+    /// It runs its graph, and everything of it is in the tables.
     pub(super) complete: bool,
-    /// Whether its configuration is unknown.
+    /// Which configuration it runs is not known.
     pub(super) astray: bool,
 }
 
@@ -224,8 +222,7 @@ impl Router {
         let number = self.number.to_string();
         let own = self.plan.cpus.as_slice();
         let cpus = argument(if own.is_empty() { cores } else { own });
-        // The test tests/tests/start.rs measures from this line on: packets must flow soon after
-        // it.
+        // tests/tests/start.rs takes its time: packets must flow soon after it.
         tracing::info!("router {} is started", self.plan.name);
         let role = if self.plan.program().is_empty() { "router" } else { "program" };
         let mut arguments: Vec<&OsStr> = vec![
@@ -267,7 +264,7 @@ impl Router {
         self.process.iter().chain(self.successor.as_ref().map(|successor| &successor.process))
     }
 
-    /// The number in the substrate of the router's interface of this name.
+    /// The number in the substrate of its interface of this name.
     pub(crate) fn number_of(&self, interface: &str) -> Option<u32> {
         let mut all = self.plan.interfaces.iter().zip(&self.interfaces);
         all.find(|(planned, _)| planned.name == interface).map(|(_, id)| *id)
@@ -303,7 +300,7 @@ impl AsFd for Process {
     }
 }
 
-/// The reason why a record is unusable.
+/// Why a record means nothing.
 pub(crate) const ANOTHER_VERSION: &str = "another version of Europa had started it";
 
 /// The name of the bell of router `number`.
@@ -311,7 +308,7 @@ pub(super) fn wake_name(number: u32) -> String {
     format!("wake.{number}")
 }
 
-/// The router to which a record belongs.
+/// The router that a record is of.
 pub(super) fn name_of(record: &RouterRecord) -> &str {
     &record.name
 }

@@ -17,7 +17,7 @@ use crate::stats::{
 };
 
 impl Router {
-    /// Whether the router's process forwards packets and is not being changed.
+    /// Whether its process forwards, and changes nothing any more.
     pub(crate) fn forwards(&self) -> bool {
         !self.astray && self.process.as_ref().is_some_and(|one| one.ready && !one.changes())
     }
@@ -40,7 +40,7 @@ impl Routers {
         Err(ProblemDetails::not_found(format!("there is no router {name}; {known}")))
     }
 
-    /// Routers that can report where their packets are: those that run a graph.
+    /// Routers that can tell where their packets are: those that run a graph.
     pub(crate) fn accountable(&self) -> Vec<String> {
         let runs = |router: &&Router| {
             router.plan.program().is_empty() && router.process.as_ref().is_some_and(|one| one.ready)
@@ -48,7 +48,7 @@ impl Routers {
         self.all.iter().filter(runs).map(|router| router.plan.name.to_string()).collect()
     }
 
-    /// The state of one router.
+    /// The state of one.
     pub(crate) fn status(&self, slow_paths: &SlowPaths, name: &str) -> Status {
         let Some(router) = self.all.iter().find(|router| router.plan.name == name) else {
             let message = "a port that it needs is not there yet, or its turn has not come";
@@ -98,7 +98,7 @@ impl Routers {
     }
 }
 
-/// A router's interfaces in the form of its status.
+/// A router's interfaces, as its status has them.
 fn interfaces(router: &Router) -> Map<String, Value> {
     let of = |interface: &europa_plan::InterfacePlan| {
         let to = match &interface.to {

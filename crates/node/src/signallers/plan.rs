@@ -101,7 +101,7 @@ fn told(documents: &Documents, router: &Signalling<'_>) -> Option<Told> {
     })
 }
 
-/// The address at which a router's predecessor reaches it, and whether the two are neighbours.
+/// An address of a router as its predecessor reaches it, and whether they are neighbours.
 fn hop(before: Option<&Told>, router: &Told) -> HopPlan {
     let nets = |one: &Told| -> Vec<ipnet::IpNet> {
         one.interfaces.iter().flat_map(|interface| interface.addresses.clone()).collect()
@@ -115,7 +115,7 @@ fn hop(before: Option<&Told>, router: &Told) -> HopPlan {
     }
 }
 
-/// `None` while a router that the flow names does not exist.
+/// `None` while a router that it names does not exist.
 fn flow_of(flow: &Flow, tunnel: u16, routers: &[Told]) -> Option<FlowPlan> {
     let find = |name: &str| routers.iter().find(|router| router.name == name);
     let head = find(&flow.from)?;
@@ -127,7 +127,7 @@ fn flow_of(flow: &Flow, tunnel: u16, routers: &[Told]) -> Option<FlowPlan> {
             before = routers.iter().find(|router| router.addresses.contains(&address));
         } else {
             let router = find(&named.value)?;
-            // A path may name its first and its last router, too.
+            // A path may begin with its head and end with its tail.
             if router.name != head.name {
                 path.push(hop(before, router));
             }

@@ -21,17 +21,17 @@ use crate::kept::{Found, Kept};
 use crate::routers::{ANOTHER_VERSION, Asked, Routers};
 use crate::{Doing, NodeError, cores};
 
-/// The memory limit of a signaller: enough for some ten thousand paths.
+/// Most memory of a signaller: state of some ten thousand paths.
 const MEMORY_BYTES: u64 = 256 << 20;
-/// The bytes that may wait in each direction of a socket between a signaller and a router.
+/// Bytes of a socket between a signaller and a router that wait in each direction.
 const BUFFER_BYTES: usize = 1 << 20;
 /// The name under which a router's label table gets its end of that socket.
 const GRANT: &str = "connect: unix signaller";
-/// Signallers have uids of routers from this number on: no node has that many routers.
+/// Uids of signallers are those of routers from this number on: no node has that many routers.
 const FIRST_NUMBER: u32 = 50_000_000;
-/// The maximum number of requests that wait for an answer.
+/// Requests that may wait for an answer.
 const MOST_WAITING: usize = 64;
-/// The maximum number of events a second that are recorded.
+/// Most events of a second that are noted.
 const MOST_NOTED: u32 = 100;
 
 /// A running signaller.
@@ -42,7 +42,7 @@ pub(super) struct Process {
     orders: Channel<Order, Said>,
     pub(super) started: Instant,
     told: Option<SlicePlan>,
-    /// For each router, the process to which the signaller is attached.
+    /// The router's process that each was attached to.
     attached: BTreeMap<String, Option<u32>>,
     waiting: VecDeque<Reply<Result<Shown, String>>>,
     /// Events of this second.
@@ -148,17 +148,17 @@ impl Process {
         format!("{}{}", super::KIND, self.child.pid())
     }
 
-    /// Descriptors of the signaller's process and of its messages.
+    /// Descriptors of its process and of its messages.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         [self.child.as_fd(), self.orders.as_fd()].into_iter()
     }
 
-    /// The signaller's exit status, if it has ended.
+    /// Its exit status, if it has ended.
     pub(super) fn ended(&mut self) -> Option<String> {
         Some(self.child.try_wait().ok()??.to_string())
     }
 
-    /// Ends the signaller, and removes its record.
+    /// Ends it, and removes its record.
     pub(super) fn end(mut self, kept: &Kept) {
         kept.forget(&self.name());
         if self.child.kill(Signal::SIGKILL).is_ok()
@@ -174,7 +174,7 @@ impl Process {
         self.child
     }
 
-    /// Sends the signaller the changes of the plan.
+    /// Sends it the changes of the plan.
     pub(super) fn tell(&mut self, wanted: &SlicePlan) -> Result<(), NodeError> {
         if self.told.as_ref() == Some(wanted) {
             return Ok(());
@@ -190,7 +190,7 @@ impl Process {
         Ok(())
     }
 
-    /// Sends the signaller a socket to each router's fast path for which it has none.
+    /// Sends it a socket to each router's fast path that it lacks.
     pub(super) fn attach(
         &mut self,
         slice: &str,
@@ -234,7 +234,7 @@ impl Process {
         }
     }
 
-    /// Passes an answer of the signaller to the first waiting request.
+    /// Gives its answer to the first waiting request.
     pub(super) fn shown(&mut self, shown: Shown) {
         if let Some(reply) = self.waiting.pop_front() {
             // The caller may have ended.
@@ -242,7 +242,7 @@ impl Process {
         }
     }
 
-    /// Whether one more event of the signaller is recorded: a hostile signaller may send many.
+    /// Whether one more of its events is noted: a hostile signaller may send many.
     pub(super) fn may_note(&mut self) -> bool {
         let now = Instant::now();
         if now.duration_since(self.second) >= Duration::from_secs(1) {
@@ -266,8 +266,7 @@ impl Process {
     }
 }
 
-/// The two ends of a socket between a signaller and a router. Neither process has the right to
-/// enlarge the socket's buffers.
+/// Two ends of a socket between a signaller and a router. Neither has the right to widen it.
 fn sockets() -> Result<[OwnedFd; 2], NodeError> {
     let (one, other) =
         socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
@@ -279,7 +278,7 @@ fn sockets() -> Result<[OwnedFd; 2], NodeError> {
     Ok([one, other])
 }
 
-/// A random number from the system.
+/// A number of the system's randomness.
 fn seed() -> Result<u64, NodeError> {
     use std::io::Read as _;
     let mut bytes = [0; 8];

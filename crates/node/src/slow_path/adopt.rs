@@ -16,8 +16,8 @@ use crate::kept::Kept;
 use crate::{Instance, NodeError};
 
 impl SlowPaths {
-    /// Takes over desired slow paths of another node. `ports` are all ports whose devices exist,
-    /// including those that hosts make.
+    /// Takes over desired slow paths of another node. `ports` are all ports, with those that hosts
+    /// make, whose devices exist.
     pub(crate) fn adopt(
         &mut self,
         instance: &Instance,

@@ -1,4 +1,4 @@
-//! The common base of all programs of a slow path: a control group, and the process that holds
+//! The common base of all programs of a slow path: their control group, and the process that holds
 //! their pid namespace.
 
 use std::fs::{File, OpenOptions};
@@ -19,20 +19,19 @@ use crate::events::Events;
 use crate::kept::Kept;
 use crate::{Doing, Instance, NodeError};
 
-/// The memory limit of all programs of a router together, including the kernel's routes: an
-/// Internet table in FRR and in the kernel has room.
+/// Most memory of a router's programs together, the kernel's routes included: an Internet
+/// table in FRR and in the kernel has room.
 const MEMORY_BYTES: u64 = 2 << 30;
-/// The maximum number of processes and threads of all programs of a router.
+/// Most processes and threads of a router's programs together.
 const TASKS: u64 = 512;
-/// The CPU weight of the programs of a router; each fast path has 100.
+/// Their weight beside fast paths, which have 100 each.
 const CPU_WEIGHT: u64 = 50;
-/// The limit of the programs: the time of one CPU. The weight of Europa as a whole is that of ten
-/// processes, so without this limit a fork bomb would use most of the time of other programs of the
-/// machine.
+/// Their limit of one CPU's time: against other programs of the machine, all of Europa has the
+/// weight of ten, and a fork bomb would use most of it.
 const CPU: CpuQuota =
     CpuQuota { quota: Some(Duration::from_millis(50)), period: Duration::from_millis(50) };
 
-/// The shared state of a slow path's keepers. The first keeper that needs it does the long work,
+/// The shared state of a slow path's keepers. The first of them that needs it does the long work,
 /// never the node's loop.
 pub(crate) struct Base {
     pub(super) instance: Instance,
@@ -44,13 +43,13 @@ pub(crate) struct Base {
     pub(super) stop: Arc<AtomicBool>,
     cgroups: Cgroups,
     made: Mutex<Made>,
-    /// Locked while programs reload their files.
+    /// Held while programs reload their files.
     reloading: Mutex<()>,
 }
 
 #[derive(Default)]
 struct Made {
-    /// The thread that removes a former slow path of this name, which had the same group.
+    /// The thread that removes a former slow path of this name: its group is that of this one.
     after: Option<JoinHandle<()>>,
     group: Option<Group>,
     first: Option<Child>,
@@ -92,8 +91,8 @@ impl Base {
         format!("init-{}", router.replace('/', "."))
     }
 
-    /// The control group with its limits, after the former one has been removed. `None` without
-    /// control groups.
+    /// The control group with its limits, once the former one is removed. `None` without control
+    /// groups.
     pub(super) fn group(&self) -> Result<Option<Group>, NodeError> {
         self.group_in(&mut self.lock())
     }
@@ -103,7 +102,7 @@ impl Base {
             let _ = before.join();
         }
         if made.group.is_none() {
-            let group = self.cgroups.group_of_sockets(self.instance.name(), &group(&self.router));
+            let group = self.cgroups.group(self.instance.name(), &group(&self.router));
             made.group = group.ok();
             let limits = Limits {
                 memory_bytes: Some(MEMORY_BYTES),
@@ -152,12 +151,12 @@ impl Base {
             pid_namespace: true,
         })?;
         self.note_first(child.pid())?;
-        // From now on, the next node finds the process.
+        // From here on the next node finds it.
         child.commit();
         Ok(child)
     }
 
-    /// Records the process for the next node and for `europa exec`.
+    /// For the next node, and for `europa exec`.
     fn note_first(&self, pid: u32) -> Result<(), NodeError> {
         let identity = Identity::of(pid);
         self.kept.note(&Self::record_name(&self.router), identity, &self.router)?;
@@ -180,7 +179,7 @@ impl Base {
             }
         }
         self.kept.forget(&Self::record_name(&self.router));
-        let group = self.cgroups.group_of_sockets(self.instance.name(), &group(&self.router));
+        let group = self.cgroups.group(self.instance.name(), &group(&self.router));
         if let Ok(group) = group
             && let Err(error) = group.remove()
         {

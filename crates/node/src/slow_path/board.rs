@@ -1,10 +1,10 @@
-//! The programs of a slow path on which other programs depend.
+//! The programs of a slow path that serve others.
 
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The number of starts of each program.
+/// Number of starts of some programs.
 pub(super) type Times = HashMap<String, u64>;
 
 /// The messages between keepers of one slow path.
@@ -25,7 +25,7 @@ impl Board {
         self.programs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A program is ready for others from now on.
+    /// A program serves from now on.
     pub(super) fn up(&self, name: &str) {
         let mut programs = self.lock();
         let state = programs.entry(name.to_owned()).or_default();
@@ -35,18 +35,18 @@ impl Board {
         self.changed.notify_all();
     }
 
-    /// A program has ended, or will end.
+    /// A program has ended, or is about to.
     pub(super) fn down(&self, name: &str) {
         self.lock().entry(name.to_owned()).or_default().is_up = false;
         self.changed.notify_all();
     }
 
-    /// A program has ended and is not restarted: if it has succeeded, it still counts as serving.
+    /// A program has ended and is not restarted: if it has succeeded, it serves.
     pub(super) fn done(&self, name: &str, well: bool) {
         if well { self.up(name) } else { self.down(name) }
     }
 
-    /// The number of starts of each of `needs`.
+    /// How often each of `needs` has come up.
     ///
     /// # Errors
     /// One that does not serve.
@@ -62,7 +62,7 @@ impl Board {
     /// The first of `needs` that no longer serves, or has been restarted since.
     pub(super) fn first_changed(&self, since: &Times, needs: &[String]) -> Option<String> {
         let programs = self.lock();
-        // If the program did not need another one at its start, it does not need it later.
+        // A program that it did not need at its start is not needed later.
         let same = |name: &&String| {
             since.get(*name).is_none_or(|times| {
                 programs.get(*name).is_some_and(|now| now.is_up && now.times == *times)
@@ -73,7 +73,7 @@ impl Board {
 
     /// Waits for a change, with a time limit.
     pub(super) fn wait(&self, most: Duration) {
-        // A woken thread checks again, so changes meanwhile do no harm.
+        // A woken thread looks again, so changes in between do no harm.
         drop(self.changed.wait_timeout(self.lock(), most));
     }
 }
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(board.first_changed(&times, &needs), Some("zebra".to_owned()));
         board.up("zebra");
         assert_eq!(board.first_changed(&times, &needs), Some("zebra".to_owned()), "another one");
-        // The program is needed only since its start, so there is no restart to follow.
+        // Needed only since its start, so there is no restart to follow.
         assert_eq!(board.first_changed(&Times::new(), &needs), None);
         board.done("setup", true);
         board.done("broken", false);

@@ -1,4 +1,4 @@
-//! Changes slow paths while they run: files, programs, static routes and neighbours.
+//! Slow paths that change while they run: files, programs, static routes and neighbours.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ impl SlowPath {
         instance: &Instance,
         new: &europa_api::Router,
     ) -> Result<(), NodeError> {
-        // This is set first: undoing a failed change begins from this state.
+        // Set first: undoing a failed change begins from here.
         let old = std::mem::replace(&mut self.router, new.clone());
         let actions = slow_path_change::of_routers(&old, new, tools());
         slow_path_change::add(&mut self.pending, actions);
@@ -34,7 +34,7 @@ impl SlowPath {
         self.finish_change(instance)
     }
 
-    /// Completes changes: repeats a step that failed half-way.
+    /// Completes changes: a step that failed half-way is repeated.
     pub(super) fn finish_change(&mut self, instance: &Instance) -> Result<(), NodeError> {
         if self.before.is_empty() {
             return Ok(());
@@ -45,7 +45,7 @@ impl SlowPath {
         Ok(())
     }
 
-    /// Changes programs and files to those of the slow path's document.
+    /// Changes programs and files to those of its document.
     pub(super) fn change_files(&mut self, instance: &Instance) -> Result<(), NodeError> {
         let folder = folder(&instance.directory(), &self.spec.router);
         let inode = self.spec.namespace.inode;
@@ -57,7 +57,7 @@ impl SlowPath {
         };
         let all = specs(&self.router);
         let mut gone: Vec<FileSpec> = self.before.iter().flat_map(specs).collect();
-        // After a failed change, each of the files may have another text.
+        // After a failed change, any of them may have another text.
         let same: Vec<FileSpec> = if self.before.len() == 1 { gone.clone() } else { Vec::new() };
         gone.retain(|old| !all.iter().any(|new| new.path == old.path));
         let changed: Vec<&FileSpec> = all.iter().filter(|file| !same.contains(file)).collect();
@@ -69,7 +69,7 @@ impl SlowPath {
         })
     }
 
-    /// Changes static routes and neighbours to those of the slow path's document.
+    /// Changes static routes and neighbours to those of its document.
     pub(super) fn change_static(&self) -> Result<(), NodeError> {
         if self.before.iter().all(|old| same_static(old, &self.router)) {
             return Ok(());
@@ -95,13 +95,13 @@ impl SlowPath {
         !self.before.is_empty() || !self.pending.is_empty()
     }
 
-    /// Carries out a change of programs. Returns those that must reload their files.
+    /// Carries out a change on its programs. Returns those that must reload their files.
     pub(super) fn act(&mut self, base: &Arc<Base>) -> Result<Option<Reloads>, NodeError> {
         let mut reloads: Vec<(Daemon, Reload)> = Vec::new();
         while let Some((name, action)) = self.pending.pop_first() {
             let daemon = self.daemons.iter().find(|daemon| daemon.name == name).cloned();
             match (action, daemon) {
-                // The keeper ends the program; a later program of this name waits for this.
+                // The keeper ends it; a later program of this name waits for that.
                 (_, None) => {
                     if let Some(kept) = self.keepers.get(&name) {
                         kept.stop.store(true, Ordering::Relaxed);
@@ -131,7 +131,7 @@ impl SlowPath {
         again: bool,
     ) -> Result<(), NodeError> {
         let adopted = match self.adopted.remove(&daemon.name) {
-            // The program has ended, and is not restarted.
+            // It has ended, and is not restarted.
             Some(None) if !again => {
                 self.board.done(&daemon.name, true);
                 return Ok(());
@@ -141,7 +141,7 @@ impl SlowPath {
         let before = self.keepers.remove(&daemon.name);
         if let Some(before) = &before {
             before.stop.store(true, Ordering::Relaxed);
-            // Programs that need this one wait for the new process.
+            // Programs that need it wait for the new one.
             self.board.down(&daemon.name);
         }
         let stop: Arc<AtomicBool> = Arc::default();
@@ -161,7 +161,7 @@ impl SlowPath {
 }
 
 impl SlowPaths {
-    /// Notes which programs of a router have reloaded their files: their names, or the reason of a
+    /// Reads which programs of a router have reloaded their files: their names, or the reason of a
     /// failure.
     pub(crate) fn reloaded(
         &mut self,
@@ -174,7 +174,7 @@ impl SlowPaths {
             one.reloading = one.reloading.saturating_sub(1);
             one.failed.retain(|name| !done.contains(name));
             for (place, (name, reload)) in left.into_iter().enumerate() {
-                // This is the second failure in a row: only a restart helps.
+                // The second failure in a row: only another start helps.
                 let again = place == 0 && !one.failed.insert(name.clone());
                 let action = if again { Action::Restart } else { Action::Reload(reload) };
                 let later = std::mem::take(&mut one.pending);

@@ -1,5 +1,5 @@
-//! Checks of a slow path before any step: does this machine have its programs, users and
-//! directories?
+//! Checks of a slow path before any step: whether this machine has its programs, users and
+//! directories.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ pub(crate) fn check(router: &Router, problems: &mut Vec<Problem>) {
                     .help("put the file below /run, which is the router's own, or set `root: /`"),
             );
         }
-        // Users of another root directory are unknown here.
+        // Users of another root directory are not known here.
         if let Some(owner) = file.owner.as_ref().filter(|_| here)
             && !User::from_name(owner).is_ok_and(|user| user.is_some())
         {
@@ -46,7 +46,7 @@ pub(crate) fn check(router: &Router, problems: &mut Vec<Problem>) {
         let made = |path: &str| {
             own(Path::new(path)) || slow_path.files.iter().any(|file| *file.path.value == *path)
         };
-        // Programs of another root directory are not searched for here.
+        // Programs of another root directory are not searched here.
         let here = root.is_none_or(|root| root.value == "/");
         if let Some(program) = daemon.command.first().filter(|_| here) {
             problems.extend(missing(program, made));
@@ -70,7 +70,7 @@ pub(crate) fn check(router: &Router, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The mistakes of a program; `made` tells which files the slow path makes itself.
+/// The mistakes of a program; `made` has the files that the slow path makes itself.
 fn missing(program: &At<String>, made: impl Fn(&str) -> bool) -> Option<Problem> {
     let (name, path) = (&*program.value, Path::new(&program.value));
     if !path.is_absolute() {

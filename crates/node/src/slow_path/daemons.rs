@@ -1,5 +1,5 @@
-//! Programs in slow paths: a program is started after those that it needs, and restarted when one
-//! of these ends.
+//! Programs in slow paths: started after the programs that they need, and restarted when one of
+//! these ends.
 
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
@@ -21,27 +21,27 @@ use super::board::{Board, Times};
 use crate::backoff::Backoff;
 use crate::{Doing, NodeError};
 
-/// The time in which programs must end before they are killed.
+/// Time in which programs must end before they are killed.
 const GRACE: Duration = Duration::from_secs(2);
 /// Interval at which a program's keeper checks whether it must stop.
 const LOOK: Duration = Duration::from_millis(200);
-/// The interval of checks whether a program is ready for those that wait for it.
+/// Interval of checks whether a program serves those that wait for it.
 const LOOK_READY: Duration = Duration::from_millis(20);
 /// A program without a file that shows its readiness counts as ready after this time.
 const SETTLED: Duration = Duration::from_millis(300);
-/// The time in which a program must make the file that others wait for.
+/// Time in which a program must make the file that others wait for.
 const READY_WITHIN: Duration = Duration::from_secs(10);
-/// This number of starts in this time is too many.
+/// This many starts in this time are too many.
 const OFTEN: (usize, Duration) = (3, Duration::from_secs(60));
 /// A program that waits longer than this for another one counts as failed.
 const WAITS_LONG: Duration = Duration::from_secs(3);
-/// The file system stores times only with this precision.
+/// The file system keeps times with so little precision.
 const CLOCK: Duration = Duration::from_millis(20);
 
 /// The state of a program.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Seen {
-    /// The first process of the program, while it runs.
+    /// The first of its processes, while it runs.
     pub(super) pid: Option<u32>,
     /// Number of restarts.
     restarts: u64,
@@ -52,10 +52,10 @@ pub(super) struct Seen {
     waits_for: Option<String>,
     #[serde(skip)]
     waits_since: Option<Instant>,
-    /// The times at which the program has ended without a request.
+    /// Times of its last unrequested ends.
     #[serde(skip)]
     ends: VecDeque<Instant>,
-    /// Whether the program has failed and is not restarted.
+    /// It has failed and is not restarted.
     #[serde(skip)]
     failed: bool,
 }
@@ -81,7 +81,7 @@ impl Seen {
         }
     }
 
-    /// The reason why the program is not as desired.
+    /// Why the router is not as desired.
     pub(super) fn trouble(&self, name: &str, now: Instant) -> Option<String> {
         let end = self.last_end.as_deref().unwrap_or("it has not been started");
         if self.failed {
@@ -116,10 +116,9 @@ pub(super) struct Daemon {
     pub(super) name: String,
     pub(super) command: Vec<String>,
     pub(super) capabilities: Vec<String>,
-    /// The number of the network namespace in which the program runs.
+    /// Number of the network namespace that it runs in.
     pub(super) inside: u64,
-    /// The file whose existence shows that the program is ready for others, by its path on the
-    /// machine.
+    /// The file whose existence shows that it serves others, by its path on the machine.
     pub(super) ready_file: Option<PathBuf>,
     pub(super) policy: Arc<Mutex<Policy>>,
     pub(super) seen: Arc<Mutex<Seen>>,
@@ -130,7 +129,7 @@ pub(super) struct Daemon {
 pub(super) struct DaemonRecord {
     /// Its definition, as text.
     pub(super) daemon: String,
-    /// Whether the program has ended and is not restarted.
+    /// It has ended and is not restarted.
     pub(super) done: bool,
 }
 
@@ -139,9 +138,9 @@ pub(super) struct Keeper {
     pub(super) daemon: Daemon,
     pub(super) base: Arc<Base>,
     pub(super) board: Arc<Board>,
-    /// Set to end this program only.
+    /// Ends this program alone.
     pub(super) stop: Arc<AtomicBool>,
-    /// The thread that keeps the former version of the program; it ends first.
+    /// The former keeper of the same program, which ends first.
     pub(super) after: Option<JoinHandle<()>>,
 }
 
@@ -154,7 +153,7 @@ enum End {
 }
 
 impl Daemon {
-    /// Reads or changes its present state.
+    /// Notes its state, or reads it.
     pub(super) fn seen<R>(&self, look: impl FnOnce(&mut Seen) -> R) -> R {
         look(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -167,7 +166,7 @@ impl Daemon {
         format!("daemon-{}.{}", self.router.replace('/', "."), self.name)
     }
 
-    /// The program's definition, for comparison with that of a program of another node.
+    /// Its definition, to compare it with that of a program of another node.
     pub(super) fn text(&self) -> String {
         let Daemon { router, name, command, capabilities, inside, .. } = self;
         format!("{:?}", (router, name, command, capabilities, inside))
@@ -185,11 +184,11 @@ impl Keeper {
         self.stop.load(Ordering::Relaxed) || self.base.stop.load(Ordering::Relaxed)
     }
 
-    /// Runs the program until it must stop. The first process is `adopted`, if a former node has
-    /// left one.
+    /// Runs the program until it must stop. The first process is `adopted`, if a former node left
+    /// one.
     pub(super) fn keep(mut self, mut adopted: Option<Child>) {
         if let Some(before) = self.after.take() {
-            // A keeper does not panic; if it did, it would keep nothing any longer.
+            // A keeper does not panic; if it did, it keeps nothing any more.
             let _ = before.join();
         }
         let name = self.daemon.name.clone();
@@ -225,7 +224,7 @@ impl Keeper {
                     continue;
                 }
                 Ok(End::Exit(Exit::Code(0))) => "ended".to_owned(),
-                // The exit codes have the same meaning as for `europa daemon` and shells.
+                // The meaning of exit codes for `europa daemon` and shells.
                 Ok(End::Exit(Exit::Code(code))) if code > 128 => {
                     format!("was killed by signal {}", code - 128)
                 }
@@ -238,7 +237,7 @@ impl Keeper {
                 self.board.done(&name, well);
             }
             let due = backoff.failed(started.elapsed(), Instant::now());
-            // If a program ends at once, an immediate restart would probably fail too.
+            // A program that ends at once has no chance to do better at once.
             let due = due.max(started + Duration::from_millis(100));
             self.tell(&end, again.then_some(due), well);
             self.daemon.seen(|seen| seen.ended(end, again, well, Instant::now()));
@@ -260,7 +259,7 @@ impl Keeper {
         self.base.kept.forget(&self.daemon.record_name());
     }
 
-    /// Reports an end; `due` is the time of the restart, if there is one.
+    /// Reports an end; with `due` the program is started again then.
     fn tell(&self, end: &str, due: Option<Instant>, well: bool) {
         let daemon = &self.daemon;
         let mut message = format!("{} {end}", daemon.name);
@@ -276,8 +275,8 @@ impl Keeper {
         }
     }
 
-    /// Waits for the programs that this one needs. Returns the numbers of their starts; `None` if
-    /// this program must stop.
+    /// Waits for the programs that it needs. Returns the number of their starts; `None` if it must
+    /// stop.
     fn await_needed(&self) -> Option<Times> {
         loop {
             if self.is_stopped() {
@@ -297,7 +296,7 @@ impl Keeper {
         }
     }
 
-    /// Runs the program once.
+    /// Runs it once.
     fn run(&self, adopted: Option<Child>, needed: &Times) -> Result<End, NodeError> {
         let (began, clock) = (Instant::now(), SystemTime::now());
         let mut is_up = adopted.is_some();
@@ -306,7 +305,7 @@ impl Keeper {
             None => self.spawn()?,
         };
         self.note(Some(child.pid()))?;
-        // From now on, the next node finds the process.
+        // From here on the next node finds it.
         child.commit();
         self.daemon.seen(|seen| seen.pid = Some(child.pid()));
         if is_up {
@@ -346,9 +345,9 @@ impl Keeper {
         gone.map(End::WithNeeded)
     }
 
-    /// Whether the program is ready for programs that need it.
+    /// Whether it serves programs that need it.
     fn serves(&self, began: Instant, clock: SystemTime) -> bool {
-        // A program that is expected to end is ready for others after its end.
+        // A program with an expected end serves after its end.
         if self.daemon.policy().restart != Restart::Always {
             return false;
         }

@@ -1,4 +1,4 @@
-//! Makes fast paths follow the Linux of their slow paths: one thread for each router mirrors it.
+//! Fast paths follow the Linux of their slow paths: one thread for each router mirrors it.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::{Doing, NodeError};
 type Follow = fn(Spec, Channel<Order, Answer>, Arc<Progress>, Notice) -> Result<(), MirrorError>;
 
 impl SlowPaths {
-    /// Makes a router's process, which has its configuration, follow its Linux.
+    /// Lets a router's process with its configuration follow its Linux.
     pub(crate) fn follow(
         &self,
         router: &str,
@@ -27,7 +27,7 @@ impl SlowPaths {
         self.follow_by(router, process, events, mirror)
     }
 
-    /// The same for a process that another node has made follow its Linux.
+    /// The same for a process that another node has followed already.
     pub(crate) fn follow_on(
         &self,
         router: &str,
@@ -53,7 +53,7 @@ impl SlowPaths {
         self.mirror_to(router, feed, events, by)
     }
 
-    /// Makes the routes of a kernel router's program follow its Linux, if the program reads routes.
+    /// Has the routes of a kernel router's program follow its Linux, if that asks for any.
     pub(crate) fn fill(
         &self,
         router: &str,
@@ -80,7 +80,7 @@ impl SlowPaths {
             (one.spec.clone(), Arc::clone(&one.progress), router.to_owned());
         let (events, of) = (events.clone(), router.to_owned());
         let notice: Notice = Box::new(move |what| events.note("router", &of, "Forwards", what));
-        // The thread ends with the router's process, which closes its end.
+        // Ends with the router's process, which closes its end.
         let run = move || {
             if let Err(error) = by(spec, feed, progress, notice) {
                 tracing::error!("router {name}: its routes are not followed any more: {error}");

@@ -1,5 +1,5 @@
-//! Detects whether a program handles a signal: just after its start it may not, and then the signal
-//! would end it.
+//! Whether a program handles a signal: just after its start it may not, and the signal would end
+//! it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-/// The time that a program may need to install its handler.
+/// Time for a program to install its handler.
 const STARTING: Duration = Duration::from_secs(2);
 /// Interval of the checks.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -28,8 +28,8 @@ pub(super) fn await_handler(waits: u32, signal: Signal) -> bool {
     }
 }
 
-/// The program: process 1 of its namespace is the child of the process that waits, and the program
-/// is a child of process 1.
+/// The program: process 1 of its namespace is the child of the process that waits, and the
+/// program is the child of that.
 fn program(waits: u32) -> Option<u32> {
     let mut children = HashMap::new();
     for entry in fs::read_dir("/proc").ok()?.flatten() {
@@ -37,7 +37,7 @@ fn program(waits: u32) -> Option<u32> {
             continue;
         };
         if let Some(parent) = parent(pid) {
-            // The program is the first child: others are orphans that process 1 has taken over.
+            // The first child: others are orphans that process 1 has taken over.
             let first = children.entry(parent).or_insert(pid);
             *first = (*first).min(pid);
         }

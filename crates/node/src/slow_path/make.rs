@@ -1,4 +1,4 @@
-//! Makes a slow path: namespaces, devices, files.
+//! Making a slow path: namespaces, devices, files.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -22,7 +22,7 @@ use super::SlowPath;
 use super::daemons::{Daemon, Policy};
 use crate::{Doing, Instance, NodeError, images};
 
-/// Makes a slow path: namespace, devices, files. It starts no program.
+/// Makes a slow path: namespace, devices, files. Starts no program.
 pub(super) fn make_one(
     instance: &Instance,
     documents: &Documents,
@@ -35,7 +35,7 @@ pub(super) fn make_one(
     let refused =
         |error: std::io::Error| NodeError::Refused(format!("router {full}: slow path: {error}"));
     let files = router.slow_path.as_ref().map_or(&[][..], |slow_path| &slow_path.files[..]);
-    // Recorded first: a later clean-up then finds the slow path even if the node ends here.
+    // Written down first: a later clean-up finds it even if the node ends here.
     let folder = folder(&instance.directory(), &full);
     fs::create_dir_all(&folder).doing(format!("making {}", folder.display()))?;
     let name = namespace::name(instance.name(), &router.slice, &router.name);
@@ -94,8 +94,8 @@ pub(super) fn describe(
 /// The name of the program that is the command of an image.
 const OF_IMAGE: &str = "image";
 
-/// The programs of a router's document; without any, the command of its image. `root` is in the
-/// folder of the slow path. Programs in `before` with the same names keep their facts.
+/// The programs of a router's document, or else the command of its image. `root` lies in the folder of
+/// the slow path. The facts about those of `before` with the same names stay.
 pub(super) fn daemons(
     router: &europa_api::Router,
     inside: u64,
@@ -148,8 +148,8 @@ pub(super) fn daemons(
     Ok(daemons)
 }
 
-/// The network namespace of a router, with its user namespace; makes it if it does not exist. A
-/// separate process makes these, because a thread cannot leave the user namespace of its process.
+/// The network namespace of a router, with its user namespace; makes it if it does not exist. Only
+/// a separate process can make these: a thread cannot leave the user namespace of its process.
 fn namespace_of(instance: &Instance, router: &str, name: &str) -> Result<Namespace, NodeError> {
     if let Some(there) = Namespace::made(name) {
         return Ok(there);
@@ -226,7 +226,7 @@ fn inner(planned: &InterfacePlan, interface: &europa_api::Interface) -> Inner {
     }
 }
 
-/// The objects that determine the carriers of a router's interfaces.
+/// The sources of the carriers of a router's interfaces.
 pub(super) fn watches(
     instance: &Instance,
     documents: &Documents,
@@ -244,7 +244,7 @@ pub(super) fn watches(
     Ok(watches)
 }
 
-/// The object that determines an interface's carrier.
+/// The source of an interface's carrier.
 fn watch(
     instance: &Instance,
     documents: &Documents,

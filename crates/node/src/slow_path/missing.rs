@@ -1,5 +1,4 @@
-//! Makes slow paths in a thread, while the node's loop continues: each takes the kernel
-//! milliseconds.
+//! Slow paths that are made beside the node's loop: the kernel takes milliseconds for each.
 
 use std::sync::Arc;
 
@@ -19,14 +18,14 @@ pub(crate) struct Missing {
     /// Ports of devices, without those of slow paths.
     pub(super) ports: Vec<Port>,
     pub(super) uplinks: Uplinks,
-    /// The routers to which the slow paths belong.
+    /// The routers whose slow paths they are.
     pub(super) routers: Vec<String>,
 }
 
 /// The result.
 pub(crate) struct Made {
     pub(super) all: Vec<SlowPath>,
-    /// The reason why the next slow path could not be made.
+    /// The reason why the next one could not be made.
     pub(super) failed: Option<NodeError>,
     /// Plans of all routers; empty if no router has a slow path.
     pub(super) plans: Vec<Result<RouterPlan, Box<Fault>>>,
@@ -34,7 +33,7 @@ pub(crate) struct Made {
 }
 
 impl Missing {
-    /// Makes the slow paths, one after the other, and then the uplinks of all.
+    /// Makes them, one after the other, and then the uplinks of all.
     pub(crate) fn make(self) -> Made {
         let mut made = Made { all: Vec::new(), failed: None, plans: Vec::new(), ports: Vec::new() };
         if self.documents.routers.iter().any(|router| router.slow_path.is_some()) {

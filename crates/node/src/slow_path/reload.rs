@@ -1,4 +1,4 @@
-//! Makes programs reload their files, one after the other, in a separate thread.
+//! Reloads programs one after the other, in a separate thread.
 
 use std::fs::{File, OpenOptions};
 use std::io::{PipeReader, Read, Write};
@@ -19,9 +19,9 @@ use crate::{Doing, NodeError};
 
 /// Time limit of a command.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// If a signal ends a program, it does so within this time.
+/// A program that a signal ends does so within this time.
 const SETTLED: Duration = Duration::from_millis(300);
-/// The number of bytes of a command's last output that are shown.
+/// Number of bytes of a command's last output that are shown.
 const TOLD_BYTES: usize = 4096;
 
 /// The programs of a router that must reload their files.
@@ -34,10 +34,10 @@ pub(crate) struct Reloads {
 pub(crate) struct Reloaded {
     /// Programs that have read their files again.
     pub(super) done: Vec<String>,
-    /// The program that failed and the later ones, which were not tried; each with its way of
+    /// The program that failed, and those that were not tried after it, each with its way of
     /// reloading.
     pub(super) left: Vec<(String, Reload)>,
-    /// The reason why it could not reload.
+    /// Why it could not.
     pub(super) why: Option<String>,
 }
 
@@ -47,7 +47,7 @@ impl Reloads {
         &self.base.router
     }
 
-    /// Reloads the programs one after the other, up to the first failure.
+    /// Reloads one after the other, up to the first that fails.
     pub(crate) fn run(&self) -> Reloaded {
         // A former change may still reload programs.
         let _alone = self.base.reloading();
@@ -107,8 +107,7 @@ fn by_signal(daemon: &Daemon, name: &str) -> Result<(), NodeError> {
 
 fn by_command(base: &Base, daemon: &Daemon, words: &[String]) -> Result<(), NodeError> {
     let waits = process(daemon)?;
-    // The command uses the slow path's pid namespace, so that process numbers in its files are
-    // valid.
+    // Uses its pid namespace, so that process numbers in its files are valid.
     let path = format!("/proc/{}/ns/pid_for_children", waits.pid());
     let numbers: OwnedFd = File::open(&path).doing(format!("opening {path}"))?.into();
     let (group, _) = base.ready()?;
@@ -129,8 +128,7 @@ fn by_command(base: &Base, daemon: &Daemon, words: &[String]) -> Result<(), Node
     drop(writer);
     let (exit, said) = await_end(&mut child, &mut printed)?;
     let log = base.instance.log(&format!("{}.{}", daemon.router, daemon.name));
-    // The output is also added to the program's log; if the log cannot be opened, the output is
-    // still shown.
+    // The output is added to the program's log too; without the log it is still shown.
     let _ = OpenOptions::new().append(true).open(log).and_then(|mut log| log.write_all(&said));
     let text = String::from_utf8_lossy(&said).trim().to_owned();
     match exit {
@@ -143,7 +141,7 @@ fn by_command(base: &Base, daemon: &Daemon, words: &[String]) -> Result<(), Node
     }
 }
 
-/// Waits for the end of a command. Returns how it ended, if in time, and its last output.
+/// Waits for the end of a command: how it ended, if in time, and its last output.
 fn await_end(
     child: &mut Child,
     printed: &mut PipeReader,
@@ -167,7 +165,7 @@ fn await_end(
             child.wait()?;
             return Ok((None, said));
         }
-        // A full pipe stops the command, so the pipe is read often.
+        // A pipe that is full stops the command: it is read often enough.
         let mut wait = [PollFd::new(child.as_fd(), PollFlags::POLLIN)];
         let _ = poll(&mut wait, PollTimeout::from(20u8));
     }

@@ -16,8 +16,7 @@ use crate::kept::Kept;
 use crate::{Doing, Instance, NodeError};
 
 impl SlowPaths {
-    /// Notes that another program has removed a namespace. Returns whether the namespace existed
-    /// before.
+    /// Notes that another program has removed a namespace. Returns whether it had existed.
     pub(crate) fn lose(
         &mut self,
         instance: &Instance,
@@ -32,7 +31,7 @@ impl SlowPaths {
         Ok(true)
     }
 
-    /// Removes the slow paths of another node that were not adopted. No process runs in them.
+    /// Removes those of another node that were not adopted. No process runs there.
     pub(crate) fn remove_others(&self, instance: &Instance, kept: &Kept) -> Result<(), NodeError> {
         let own: Vec<_> = self.all.keys().map(|name| folder(&instance.directory(), name)).collect();
         let entries = fs::read_dir(instance.directory().join("slow"));
@@ -51,7 +50,7 @@ impl SlowPaths {
         Ok(())
     }
 
-    /// Removes a slow path. Its names are free at once; a thread waits for the end of its programs.
+    /// Removes one. Its names are free at once; a thread waits for the end of its programs.
     pub(super) fn remove(&mut self, instance: &Instance, name: &str) -> Result<(), NodeError> {
         let Some(one) = self.all.remove(name) else { return Ok(()) };
         one.stop.store(true, Ordering::Relaxed);
@@ -59,10 +58,10 @@ impl SlowPaths {
         let folder = folder(&instance.directory(), name);
         let ids = Ids::read(&folder);
         let (router, interfaces) = (one.router.clone(), one.spec.interfaces.clone());
-        // No new slow path waits for these threads.
+        // No new slow path waits for these.
         self.reapers.retain(|_, reaper| !reaper.is_finished());
         let gone = folder.clone();
-        // The thread releases the users when the folder is removed: then this end of the channel
+        // The reaper releases the users once the folder is removed: then this end of the channel
         // closes.
         let (_removing, removed) = channel::<()>();
         let reap = move || {
@@ -77,7 +76,7 @@ impl SlowPaths {
         self.uplinks.remove(name)?;
         let outside = Namespace::named(&namespace::outside_name(instance.name())).doing(what())?;
         for interface in &interfaces {
-            // The other end is removed with this device.
+            // Its other end is removed with it.
             delete_device(&outside, &outer_name(name, interface)).doing(what())?;
         }
         Namespace::delete(&namespace::name(instance.name(), &router.slice, &router.name))
@@ -105,11 +104,11 @@ impl SlowPaths {
 }
 
 impl SlowPath {
-    /// Ends the slow path's programs, and removes their base.
+    /// Ends its programs, and removes their base.
     pub(super) fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
         for (_, kept) in self.keepers {
-            // A keeper does not panic; if it did, it would keep nothing any longer.
+            // A keeper does not panic; if it did, it keeps nothing any more.
             let _ = kept.thread.join();
         }
         if let Some(before) = self.after {
@@ -143,7 +142,7 @@ pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
     let outside = namespace::outside_name(instance.name());
     Namespace::delete(&outside).doing(format!("removing the namespace {outside}"))?;
     match fs::remove_dir_all(&slow) {
-        // No router had a slow path: the namespace belonged to wires.
+        // No router had a slow path: the namespace was for wires.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         other => other.doing(format!("removing {}", slow.display())),
     }

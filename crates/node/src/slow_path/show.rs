@@ -10,8 +10,7 @@ use super::{SlowPath, SlowPaths};
 use crate::Instance;
 
 impl SlowPaths {
-    /// For each router, the name of its namespace and the inode that it had when the slow path was
-    /// made.
+    /// Each router with the name of its namespace and the inode of its former one.
     pub(crate) fn namespaces(&self, instance: &Instance) -> Vec<(String, String, u64)> {
         let of = |(router, one): (&String, &SlowPath)| {
             let name = namespace::name(instance.name(), &one.router.slice, &one.router.name);

@@ -76,15 +76,14 @@ fn start_one(one: &mut SlowPath, base: &Arc<Base>, doors: &Doors) -> Result<(), 
     one.pending.clear();
     match doors.open(&one.spec.namespace, &one.router.slice) {
         Ok(door) => one.door = door,
-        // Programs of another node may have taken the name; then the rules cannot be changed from
-        // there.
+        // Programs of another node's time can take its name; they lose its purpose.
         Err(error) => tracing::warn!("router {}: rules from inside: {error}", one.spec.router),
     }
     for daemon in one.daemons.clone() {
         one.keep(base, &daemon, false)?;
     }
     if one.daemons.is_empty() {
-        // Programs of `europa exec` also have limits.
+        // Programs of `europa exec` have limits too.
         let base = Arc::clone(base);
         let limit = move || {
             if let Err(error) = base.group() {

@@ -1,4 +1,4 @@
-//! The user of the machine under which all logins run.
+//! The user of the machine that all logins have.
 
 use std::fs;
 
@@ -25,7 +25,7 @@ impl Account {
     /// Looks the account up.
     ///
     /// # Errors
-    /// The account is missing, or sshd would refuse it. The error contains the remedy.
+    /// It is missing, or sshd would refuse it; with the remedy.
     pub(super) fn find() -> Result<Account, NodeError> {
         let refused = |why: String| NodeError::Refused(format!("--ssh: {why}"));
         let found = User::from_name(ACCOUNT).ok().flatten();
@@ -53,7 +53,7 @@ impl Account {
     }
 }
 
-/// sshd runs a forced command in the user's shell.
+/// sshd runs a forced command by the user's shell.
 fn runs_commands(shell: &str) -> bool {
     let name = shell.rsplit('/').next().unwrap_or_default();
     !matches!(name, "nologin" | "false" | "true" | "sync")

@@ -1,5 +1,5 @@
-//! Decides whether a user may enter a router, by the accepted documents: at the begin of a session,
-//! and repeatedly until its end.
+//! Whether a user may enter a router: by the accepted documents, at the begin of a session and
+//! again and again until its end.
 
 use europa_api::{Documents, Role, Router, User};
 
@@ -53,7 +53,7 @@ pub(crate) fn admit(
     }
 }
 
-/// A user's role on a router's slice; an admin is the owner of all slices.
+/// A user's role on a router's slice; an admin owns all.
 fn role(user: &User, router: &Router) -> Option<Role> {
     let own = user.roles.0.iter().find(|(slice, _)| **slice == *router.slice);
     if user.is_admin() { Some(Role::Owner) } else { own.map(|(_, role)| role.value) }
@@ -75,7 +75,7 @@ mod tests {
         )
     }
 
-    /// Each user has a key that ends with the first letter of the user's name.
+    /// Each user has a key that ends with its own letter.
     fn key(user: &str) -> String {
         let letter = user.chars().next().unwrap_or('x');
         format!("{}{letter}{letter}E", &KEY[..KEY.len() - 3])

@@ -21,9 +21,9 @@ use nix::unistd::Pid;
 use super::wire::{Begin, Order, Outcome, SessionRequest, What};
 use crate::Instance;
 
-/// The time in which the processes of a session should end after a request.
+/// Time in which processes of a session should end after a request.
 const GRACE: Duration = Duration::from_millis(200);
-/// The time limit for their end after a kill.
+/// Time limit for their end after a kill.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A child, and the signals that report it.
@@ -47,8 +47,7 @@ impl Ward {
         let child = Pid::from_raw(command.spawn()?.id().cast_signed());
         let mut wanted = SigSet::empty();
         wanted.add(Signal::SIGCHLD);
-        // The signals are blocked only now: the command must not inherit the block. `wait` finds an
-        // earlier end.
+        // Blocked only now: the command must not inherit it. An earlier end is found by `wait`.
         wanted.thread_block()?;
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         Ok(Ward { child, signals: SignalFd::with_flags(&wanted, flags)? })
@@ -82,7 +81,7 @@ impl Ward {
     }
 }
 
-/// Attends to a session, with the descriptors that this process got from the node.
+/// Attends to a session whose descriptors this process has from the node.
 ///
 /// # Errors
 /// The kernel's error.
@@ -149,8 +148,8 @@ fn entering(instance: &Instance, begin: &Begin, standard: [OwnedFd; 3]) -> Comma
     command
 }
 
-/// Writes a reason to the user's terminal, which is closed when its first process ends. Does not
-/// wait for a terminal that accepts nothing.
+/// Writes a reason to the user's terminal, which hangs up with its first process. Does not wait for
+/// a terminal that takes nothing.
 fn say(terminal: OwnedFd, why: &str) {
     if fcntl(&terminal, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).is_ok() {
         let _ = File::from(terminal).write_all(format!("\r\neuropa: {why}\r\n").as_bytes());

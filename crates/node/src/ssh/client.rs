@@ -52,12 +52,12 @@ pub fn keys(instance: &Instance, kind: &str, key: &str) -> Result<Vec<String>, S
 /// code of its command.
 ///
 /// # Errors
-/// The reason why the session was refused or has ended.
+/// The reason why there is none, or why it has ended.
 pub fn session(instance: &Instance, user: &str, key: &str) -> Result<u8, String> {
     let variable = |name: &str| match std::env::var(name) {
         Ok(text) => Ok(Some(text)),
         Err(VarError::NotPresent) => Ok(None),
-        // Any replacement of the invalid text could be another command.
+        // Another text instead could be another command.
         Err(VarError::NotUnicode(_)) => Err(format!("{name} is not UTF-8")),
     };
     let request = SessionRequest {

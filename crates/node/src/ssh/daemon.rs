@@ -27,18 +27,18 @@ use crate::{Doing, Instance, Lifetime, NodeError};
 
 /// The program.
 pub(super) const SSHD: &str = "sshd";
-/// The time limit for sshd's processes to end, and to end after a kill.
+/// How long its processes may take to end, and to end when they are killed.
 const GRACE: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The limits of memory and processes of sshd and its connections, outside of routers.
+/// Most memory and processes of sshd and its connections, outside of routers.
 const MEMORY_BYTES: u64 = 2 << 30;
 const TASKS: u64 = 4096;
-/// The CPU weight of sshd; each router has 100. Keys of unknown callers cost time too.
+/// Its weight beside routers, which have 100 each: keys of unknown callers cost time too.
 const CPU_WEIGHT: u64 = 50;
-/// The folder to which sshd confines its processes without rights.
+/// The folder in which sshd locks its processes without rights in.
 const EMPTY: &str = "/run/sshd";
 
-/// The path of the program `europa` for the account.
+/// The program `europa` for the account.
 pub(super) fn program(instance: &Instance) -> PathBuf {
     instance.ssh().join("europa")
 }
@@ -104,7 +104,7 @@ fn configuration(instance: &Instance, at: SocketAddr, key: &Path) -> String {
 }
 
 impl Daemon {
-    /// Makes the files, and lets sshd check them.
+    /// Makes the files, and has sshd check them.
     pub(super) fn prepare(
         instance: &Instance,
         lifetime: Lifetime,
@@ -119,8 +119,7 @@ impl Daemon {
         make(Path::new(EMPTY), 0o755).doing(format!("making {EMPTY}"))?;
         make(&folder, 0o755).doing(what())?;
         chown(&folder, Some(0), Some(account.group.as_raw())).doing(what())?;
-        // These permissions must not depend on the umask. The folders above contain nothing for
-        // other users.
+        // For any umask. The folders above have nothing for other users.
         for (above, mode) in folder.ancestors().take(3).zip([0o750, 0o755, 0o755]) {
             fs::set_permissions(above, fs::Permissions::from_mode(mode)).doing(what())?;
         }
@@ -133,13 +132,13 @@ impl Daemon {
         if !checked.status.success() {
             return Err(refused(String::from_utf8_lossy(&checked.stderr).trim()));
         }
-        // sshd would report this only in its log.
+        // sshd reports this only in its log.
         await_port(at).doing(format!("listening at {at} for SSH"))?;
         let (instance, backoff) = (instance.clone(), Backoff::new());
         Ok(Daemon { instance, running: None, backoff, due: Instant::now() })
     }
 
-    /// Starts sshd, if it does not run.
+    /// Starts it, if it does not run.
     pub(super) fn look(&mut self, events: &Events) {
         let now = Instant::now();
         if let Some(running) = &mut self.running {
@@ -177,18 +176,18 @@ impl Daemon {
         Ok(Running { child, _stay: stay.into(), since: Instant::now() })
     }
 
-    /// Ends sshd, with all its connections.
+    /// Ends it, with all its connections.
     pub(super) fn end(&mut self) {
         let Some(Running { child, _stay: stay, .. }) = self.running.take() else { return };
         drop(stay);
         let mut wait = [PollFd::new(child.as_fd(), PollFlags::POLLIN)];
         let timeout = PollTimeout::try_from(2 * PATIENCE).unwrap_or(PollTimeout::ZERO);
-        // If sshd has not ended by then, it is killed when `child` is dropped.
+        // Killed, if it has not ended by then, as `child` is dropped.
         let _ = poll(&mut wait, timeout);
     }
 }
 
-/// Waits until a port is free: the sshd of a killed node may take some time to end.
+/// Waits until a port is free: the sshd of a killed node may end later.
 fn await_port(at: SocketAddr) -> io::Result<()> {
     let since = Instant::now();
     loop {
@@ -220,7 +219,7 @@ fn config_file(instance: &Instance) -> PathBuf {
 }
 
 /// Makes this program accessible to the account. sshd executes only files that root alone can
-/// change, so another file is copied.
+/// change: others are copied.
 fn show_program(instance: &Instance) -> io::Result<()> {
     let (own, shown) = (Path::new("/proc/self/exe"), program(instance));
     let found = fs::metadata(own)?;

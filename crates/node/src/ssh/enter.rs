@@ -30,11 +30,11 @@ const TERMINALS: i64 = 0x1cd1;
 /// The program that `europa ssh-enter` becomes.
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
-    /// Whether standard input is a terminal, which becomes that of the session.
+    /// Standard input is a terminal, which becomes that of the session.
     pub terminal: bool,
     /// The kind of terminal.
     pub term: Option<String>,
-    /// Whether to run an sshd that accepts the keys in `words`.
+    /// An sshd that accepts the keys of `words`.
     pub sshd: bool,
     /// Empty for a shell, or one command line.
     pub words: Vec<String>,
@@ -63,7 +63,7 @@ pub fn enter(instance: &Instance, router: &str, entry: &Entry) -> Result<Infalli
     environment.enter(&[]).map_err(failed)?;
     // A change of user ids resets it.
     set_pdeathsig(Signal::SIGKILL).map_err(|error| failed(error.into()))?;
-    // From now on, this process has no rights on the machine.
+    // From here on this process has no rights on the machine.
     let home = variables(router).into_iter().find(|(name, _)| *name == "HOME");
     if home.is_none_or(|(_, home)| std::env::set_current_dir(home).is_err()) {
         std::env::set_current_dir("/").map_err(failed)?;
@@ -103,7 +103,7 @@ fn program(entry: &Entry) -> Result<Command, String> {
         Some(line) => {
             command.args(["-c", line]);
         }
-        // A login shell, started as sshd does.
+        // A login shell, as sshd starts it.
         None => {
             let name = shell.file_name().unwrap_or_default().to_string_lossy();
             command.arg0(format!("-{name}"));
@@ -135,8 +135,7 @@ fn sshd(keys: &[String]) -> io::Result<Command> {
         let _ = fs::remove_file(&new);
         let _ = fs::remove_file(format!("{new}.pub"));
     }
-    // The file for a user's keys always has the same name, so that logins do not make more and more
-    // files.
+    // Each user's keys have one name: files do not become more with each login.
     let mut hasher = DefaultHasher::new();
     keys.hash(&mut hasher);
     let known = format!("{INSIDE}/keys-{:016x}", hasher.finish());
@@ -150,7 +149,7 @@ fn sshd(keys: &[String]) -> io::Result<Command> {
         format!("AuthorizedKeysFile={known}"),
         "AuthenticationMethods=publickey".into(),
         "PermitRootLogin=prohibit-password".into(),
-        // The machine's own directories have an unknown owner there, so sshd must not check it.
+        // The machine's own directories have an unknown owner there.
         "StrictModes=no".into(),
         "UsePAM=no".into(),
         "PidFile=none".into(),

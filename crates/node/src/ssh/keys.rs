@@ -1,4 +1,4 @@
-//! Finds the users of keys, for `europa ssh-keys`.
+//! Users of keys, for `europa ssh-keys`.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use super::wire::{KeyLines, KeyQuestion};
 use crate::Instance;
 use crate::control::Control;
 
-/// The time limit for a question and its answer.
+/// Time limit for a question and its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A key's fingerprint, in the form of `ssh-keygen -l`.
+/// A key's fingerprint, as `ssh-keygen -l` shows it.
 pub(super) fn fingerprint(key: &SshKey) -> Option<String> {
     let hash = Sha256::digest(STANDARD.decode(key.key()).ok()?);
     Some(format!("SHA256:{}", STANDARD_NO_PAD.encode(hash)))
 }
 
-/// The line of an `authorized_keys` file for a key, if a user has this key.
+/// The line of an `authorized_keys` file for a key that a user has.
 fn line(documents: &Documents, question: &KeyQuestion, program: &str) -> Option<String> {
     let users = documents.users.iter();
     let mut keys = users.flat_map(|user| user.ssh_keys.iter().map(move |key| (user, key)));

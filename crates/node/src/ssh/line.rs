@@ -1,4 +1,4 @@
-//! The words of a user: `[SLICE/]ROUTER [COMMAND...]`. A variable may contain the router instead.
+//! The words of a user: `[SLICE/]ROUTER [COMMAND...]`. A variable may have the router instead.
 
 use std::str::FromStr;
 
@@ -14,7 +14,7 @@ const MOST_SHOWN: usize = 64;
 /// The router of a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// `None` means any slice of the user, if only one of them has such a router.
+    /// `None`: any slice of the user, if only one has such a router.
     pub(crate) slice: Option<String>,
     pub(crate) router: String,
 }

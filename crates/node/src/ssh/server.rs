@@ -17,14 +17,14 @@ use nix::sys::socket::{
 use super::account::Account;
 use crate::{Doing, NodeError};
 
-/// The maximum number of connections that are answered at a time. Others wait.
+/// Connections that are answered at a time. More wait.
 const MOST: usize = 32;
 /// Connections that wait.
 const BACKLOG: i32 = 128;
-/// The pause before the next check for a free place, or after an error.
+/// The pause before another look for a free place, or after an error.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The place of a connection, which becomes free when this value is dropped.
+/// A place of a connection, free again when this is dropped.
 struct Place(Arc<AtomicUsize>);
 
 impl Drop for Place {
@@ -51,7 +51,7 @@ pub(super) fn serve(
     chown(path, Some(0), Some(account.group.as_raw())).doing(what())?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o660)).doing(what())?;
     listen(&bound, Backlog::new(BACKLOG).doing(what())?).doing(what())?;
-    // Connections keep message boundaries, as the socket's type says.
+    // Its connections keep message boundaries: the type is that of the socket.
     let listener = UnixListener::from(bound);
     let (answer, account, taken) = (Arc::new(answer), *account, Arc::new(AtomicUsize::new(0)));
     let run = move || {
@@ -60,7 +60,7 @@ pub(super) fn serve(
                 sleep(PAUSE);
             }
             let Ok((stream, _)) = listener.accept() else {
-                // For example, no descriptor is free.
+                // No descriptors are left, for example.
                 sleep(PAUSE);
                 continue;
             };

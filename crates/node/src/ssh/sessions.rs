@@ -1,4 +1,4 @@
-//! Sessions: they begin at requests of `europa session`, and end when their user loses the right.
+//! Sessions: begun at requests of `europa session`, ended when their user loses the right.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -22,12 +22,12 @@ use crate::node::logins::Admitted;
 
 /// Time limit for a request.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The time limit for the loop's answers about a login, and about all sessions.
+/// How long the loop may take to answer about a login, and about all sessions.
 const ANSWER: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_secs(1);
-/// The maximum number of sessions: of one user, and in total.
+/// Sessions of one user, and in all.
 const MOST: (usize, usize) = (64, 256);
-/// The time in which a session must end before its process is killed.
+/// Time in which a session must end before its process is killed.
 const GRACE: Duration = Duration::from_secs(2);
 /// Number of characters of a command in its event.
 const MOST_SHOWN: usize = 200;
@@ -84,7 +84,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// The user and the user's address, in the form of events.
+/// The user and its address, as events have them.
 fn by(request: &SessionRequest) -> By {
     let mut words = request.from.split(' ');
     let ip = words.next().and_then(|word| word.parse().ok());
@@ -119,7 +119,7 @@ impl Sessions {
         }
     }
 
-    /// Takes a place for another session of a user.
+    /// A place for another session of a user.
     fn enter<'a>(&'a self, user: &'a str) -> Result<Place<'a>, String> {
         let mut inside = self.lock();
         let own = inside.all.values().filter(|one| one.user == user).count();
@@ -172,7 +172,7 @@ impl Sessions {
         if inside.ended {
             return Err("the node goes down".to_owned());
         }
-        // From now on, the process ends with the session.
+        // From here on the process ends with the session.
         session.child.commit();
         let number = inside.next;
         inside.next += 1;
@@ -225,7 +225,7 @@ impl Sessions {
         if self.lock().all.is_empty() {
             return;
         }
-        // A busy loop is asked again soon.
+        // A loop that is busy is asked again soon.
         let Ok(documents) =
             self.control.wait(LOOK, |node| node.change.accepted().documents.clone())
         else {
@@ -260,7 +260,7 @@ impl Sessions {
         }
     }
 
-    /// Ends all sessions, and accepts no more.
+    /// Ends all, and takes no more.
     pub(super) fn end(&self) {
         let since = Instant::now();
         self.lock().ended = true;
@@ -293,20 +293,20 @@ fn own_keys(documents: &Documents, request: &SessionRequest) -> Vec<String> {
 }
 
 impl Session {
-    /// Whether the documents still permit the session.
+    /// Whether the documents still permit it.
     fn may_stay(&self, documents: &Documents) -> Result<(), String> {
         let target: Target = self.router.parse()?;
         admit(documents, &self.user, &self.key, &target).map(drop)
     }
 
-    /// Orders the session to end.
+    /// Orders it to end.
     fn tell(&mut self, why: String) {
         self.told = Some(Instant::now());
         // A process that does not react is killed later.
         let _ = self.attendant.try_send(&Order::End(why));
     }
 
-    /// Kills a session that has not ended after the order.
+    /// Kills a session that does not end on the order.
     fn kill_late(&self) {
         if self.told.is_some_and(|told| told.elapsed() > GRACE)
             && let Err(error) = self.child.kill(Signal::SIGKILL)
@@ -315,7 +315,7 @@ impl Session {
         }
     }
 
-    /// Whether the session's process has ended. If so, the process is reaped.
+    /// Whether its process has ended. It is reaped then.
     fn is_over(&mut self) -> bool {
         if let Ok(Some((outcome, _))) = self.attendant.try_receive() {
             self.outcome = Some(outcome);

@@ -22,7 +22,7 @@ pub(super) struct SessionRequest {
     pub(super) user: String,
     /// The fingerprint of its key.
     pub(super) key: String,
-    /// The address of the client, as in sshd's variable `SSH_CONNECTION`.
+    /// The other end, as sshd has it in `SSH_CONNECTION`.
     pub(super) from: String,
     /// The words of the user, `SSH_ORIGINAL_COMMAND`.
     pub(super) line: Option<String>,
@@ -37,7 +37,7 @@ pub(super) struct SessionRequest {
 pub(super) enum Outcome {
     /// The command has ended with this code.
     Ended(u8),
-    /// The session was refused, or ended before its command, for this reason.
+    /// The session was refused, or ended before its command; with the reason.
     Refused(String),
 }
 

@@ -16,7 +16,7 @@ use redb::{
 
 use super::{NumberedRules, Snapshot, Store, StoreError, Stored, StoredToken};
 
-/// This number changes whenever a reader of this version could misunderstand the stored data.
+/// Changes whenever a reader of this version could misunderstand the stored data.
 const FORMAT: u64 = 2;
 const DOCUMENTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("documents");
 /// The key is the slice, and a rule's number divided by `TOGETHER`. The value has a line for each
@@ -24,7 +24,7 @@ const DOCUMENTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("docume
 /// a fraction of the time.
 const RULES: TableDefinition<'_, (&str, u32), &str> = TableDefinition::new("rules");
 const TOGETHER: u32 = 64;
-/// The rules in format 1: by slice and number, as JSON.
+/// The same in format 1: by slice and number, as JSON.
 const FILTERS: TableDefinition<'_, (&str, u32), &str> = TableDefinition::new("filters");
 /// By id, as JSON.
 const TOKENS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("tokens");
@@ -33,7 +33,7 @@ const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
 /// A store in one file.
 pub struct RedbStore {
     path: PathBuf,
-    /// `None` only if the database could not be opened again.
+    /// `None` only if it could not be opened again.
     database: Option<Database>,
 }
 
@@ -87,7 +87,7 @@ fn numbered(line: &str) -> Result<(u32, &str), StoreError> {
     Ok((number, rule))
 }
 
-/// Removes the rules of a slice that have no text, then adds the others.
+/// Removes rules of a slice that have no text, and adds others, in this order.
 fn change_rules(
     table: &mut Table<'_, (&'static str, u32), &'static str>,
     what: impl Fn() -> String + Copy,
@@ -118,7 +118,7 @@ fn change_rules(
     Ok(())
 }
 
-/// Converts data of format 1 into format 2.
+/// Brings the data of format 1 into the form of format 2.
 fn gather(writing: &WriteTransaction, what: impl Fn() -> String + Copy) -> Result<(), StoreError> {
     let mut all: BTreeMap<String, NumberedRules> = BTreeMap::new();
     for entry in access(what, access(what, writing.open_table(FILTERS))?.iter())? {
@@ -135,10 +135,10 @@ fn gather(writing: &WriteTransaction, what: impl Fn() -> String + Copy) -> Resul
 }
 
 impl RedbStore {
-    /// Opens the store at `path`, or makes it; only root can enter a new folder.
+    /// Opens the store at `path`, or makes it; only root can look into a new folder.
     ///
     /// # Errors
-    /// The file system's error, or a newer version has written the store.
+    /// The file system's error, or that a newer version has written it.
     pub fn open(path: &Path) -> Result<RedbStore, StoreError> {
         let what = || format!("opening {}", path.display());
         if let Some(parent) = path.parent() {

@@ -1,4 +1,4 @@
-//! Takes over the switch of a killed node.
+//! The switch of a killed node goes on.
 
 use super::process::SwitchRecord;
 use super::{Lasting, Switch, Switching, not_up};
@@ -6,7 +6,7 @@ use crate::NodeError;
 use crate::context::Context;
 
 impl Switching {
-    /// Finds the memory and descriptors that outlive a switch process.
+    /// Finds again what outlives a process.
     pub(crate) fn adopt_lasting(&mut self, context: &Context) -> Result<(), NodeError> {
         let wanted = context.settings.workers;
         let lasting = Lasting::open(&context.kept, wanted)?;
@@ -43,7 +43,7 @@ impl Switching {
         Ok(())
     }
 
-    /// No switch could be adopted: the next one counts as a restart.
+    /// None could be adopted: the next one counts as started again.
     pub(crate) fn count(&mut self) {
         self.revival.counts();
     }

@@ -18,18 +18,18 @@ pub(crate) struct Lasting {
     /// The same memory, opened for reading only: for routers.
     pub(crate) status_for_routers: OwnedFd,
     pub(super) held: OwnedFd,
-    /// The private part of each of the switch's workers. The number of workers never changes:
-    /// routers know which worker they wake.
+    /// The private part of each of its workers. The number of workers never changes: routers know
+    /// which worker they wake.
     pub(super) workers: Vec<WorkerParts>,
     /// Records for captures, written by the switch.
     pub(crate) taps: OwnedFd,
 }
 
 pub(super) struct WorkerParts {
-    /// Routers and other workers ring this bell.
+    /// Rung by routers and other workers.
     pub(super) doorbell: Bell,
-    /// The transmit program, if a switch has been started. An adopted switch already has it, and
-    /// the verifier would take long.
+    /// The transmit program, once a switch has been started: one that is adopted has it, and the
+    /// verifier takes its time.
     program: OnceCell<OwnedFd>,
 }
 
@@ -48,7 +48,7 @@ impl WorkerParts {
 }
 
 impl Lasting {
-    /// Finds the switch's lasting objects, or makes them, for `workers` workers.
+    /// Finds the switch's lasting objects again, or makes them, for `workers` workers.
     pub(crate) fn open(kept: &Kept, workers: u32) -> Result<Self, NodeError> {
         let there = (0..).take_while(|worker| kept.has(&doorbell(*worker))).count() as u32;
         let workers = if there > 0 { there } else { workers };
@@ -75,14 +75,14 @@ impl Lasting {
         worker_of(router, self.workers())
     }
 
-    /// A writing end for a router, to wake its worker.
+    /// For a router, to wake its worker by.
     pub(crate) fn rope(&self, worker: u32) -> Result<OwnedFd, NodeError> {
         let none = || NodeError::Refused(format!("there is no worker {worker}"));
         self.workers.get(worker as usize).ok_or_else(none)?.doorbell.rope()
     }
 }
 
-/// Routers get the lowest free numbers, so routers with successive numbers have different workers.
+/// Numbers of routers are given from the lowest on: neighbours share no worker.
 pub(super) fn worker_of(router: u32, workers: u32) -> u32 {
     router % workers.max(1)
 }

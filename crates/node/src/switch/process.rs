@@ -20,11 +20,11 @@ use crate::cores::argument;
 use crate::kept::{Found, Kept};
 use crate::{Doing, NodeError};
 
-/// The time limit of a switch for an order. An order takes milliseconds on a machine whose
-/// hypervisor does not stop its cores.
+/// How long a switch may take for an order. It takes milliseconds on a machine whose hypervisor
+/// does not take the cores away.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The maximum number of unanswered orders: they and their answers fit into a socket's buffers.
+/// Orders that may be on the way at a time: they and their answers fit into a socket's buffers.
 const MOST_PENDING: usize = 64;
 
 /// A running switch process.
@@ -39,9 +39,9 @@ pub(crate) struct Switch {
 /// The facts that the next node needs of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SwitchRecord {
-    /// Whether the switch has its identity.
+    /// It has its identity.
     complete: bool,
-    /// The number of restarts of the switch.
+    /// Times that a switch was started again.
     pub(super) restarts: u64,
 }
 
@@ -76,7 +76,7 @@ impl Starting {
         cores: &[usize],
     ) -> Result<Self, NodeError> {
         let what = "duplicating a descriptor of the switch";
-        let mut descriptors = START_DESCRIPTORS[..7]
+        let mut descriptors = START_DESCRIPTORS[..8]
             .iter()
             .map(|name| substrate.share(name))
             .collect::<Result<Vec<OwnedFd>, _>>()?;
@@ -190,8 +190,8 @@ impl Switch {
         Ok(Some(Self { child, orders, identity: Some(identity), started, workers }))
     }
 
-    /// The worker that takes the packets of the router with this number, or of the relay on the
-    /// pool with this number.
+    /// The worker that takes the packets of the router with this number, or the relay on the pool
+    /// of it.
     pub(crate) fn worker_of(&self, number: u32) -> u32 {
         worker_of(number, self.workers)
     }
@@ -205,14 +205,14 @@ impl Switch {
         kept.note(&self.name(), self.identity, &record)
     }
 
-    /// Records that the switch can be adopted, and the number of restarts before it.
+    /// Notes that it can be adopted, and how many there were before it.
     pub(super) fn note_complete(&mut self, kept: &Kept, restarts: u64) -> Result<(), NodeError> {
         self.note(kept, SwitchRecord { complete: true, restarts })?;
         self.child.commit();
         Ok(())
     }
 
-    /// Readable when the switch ends.
+    /// Readable when it ends.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.child.as_fd()
     }
@@ -222,7 +222,7 @@ impl Switch {
         self.child.pid()
     }
 
-    /// How the switch has ended, if it has.
+    /// How it has ended, if it has.
     pub(super) fn ended(&mut self) -> Option<Exit> {
         self.child.try_wait().ok().flatten()
     }
@@ -237,7 +237,7 @@ impl Switch {
         self.child
     }
 
-    /// The switch has ended, so no node can adopt it.
+    /// It has ended, so no node can adopt it.
     pub(super) fn forget(&self, kept: &Kept) {
         kept.forget(&self.name());
     }
@@ -250,7 +250,7 @@ impl Switch {
         }
     }
 
-    /// Sends an order and waits for the answer.
+    /// Gives an order and waits for the answer.
     pub(crate) fn order(
         &mut self,
         order: &Order,
@@ -281,11 +281,11 @@ impl Switch {
         }
     }
 
-    /// Sends many orders without descriptors, and waits for all answers: the switch works on one
-    /// while others are in transit.
+    /// Gives many orders without descriptors, and waits for all answers: the switch works on one
+    /// while others are on the way.
     ///
     /// # Errors
-    /// The first order that the switch refuses; it gets the later orders as well.
+    /// The first that it refuses; orders behind it were given as well.
     pub(crate) fn order_all(
         &mut self,
         orders: impl Iterator<Item = Order>,
@@ -330,8 +330,7 @@ impl Switch {
         NodeError::Refused(why)
     }
 
-    /// Makes the switch forget a pool. Returns whether it has: then none of its lists names the
-    /// pool any longer.
+    /// Has it forget a pool. Whether it has: no list of its names the pool any more.
     pub(crate) fn forget_pool(&mut self, pool: u32) -> bool {
         self.order(&Order::RemovePool { pool }, &[]).is_ok()
     }
@@ -344,7 +343,7 @@ impl Switch {
     }
 }
 
-/// Sends the last orders to a switch, unless it has just ended: the next one gets all orders.
+/// The last orders to a switch, unless it has just ended: the next one gets all orders.
 ///
 /// # Errors
 /// It refuses.

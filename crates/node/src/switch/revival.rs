@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::backoff::Backoff;
 
-/// The pause before a switch that ended during its start is started again.
+/// Until a switch that ended while it was started is started again.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// See the file.
@@ -21,32 +21,32 @@ impl Default for Revival {
 }
 
 impl Revival {
-    /// When the switch is started again.
+    /// When it is started again.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// The number of restarts.
+    /// Times that it was started again.
     pub(super) fn restarts(&self) -> u64 {
         self.restarts
     }
 
-    /// A former node had started the switch this number of times.
+    /// A former node had started it so often.
     pub(super) fn was_started(&mut self, restarts: u64) {
         self.restarts = self.restarts.max(restarts);
     }
 
-    /// Counts a restart that needs no pause.
+    /// It is started again without a pause.
     pub(super) fn counts(&mut self) {
         self.restarts += 1;
     }
 
-    /// The switch has ended after some time, or could not be started.
+    /// It has ended after some time, or could not be started.
     pub(super) fn failed(&mut self, age: Duration, now: Instant) {
         self.due = Some(self.backoff.failed(age, now));
     }
 
-    /// The switch ended during its start. An earlier date is kept.
+    /// It ended while it was started. An earlier date stays.
     pub(super) fn try_again(&mut self, now: Instant) {
         self.due.get_or_insert(now + PAUSE);
     }
@@ -72,7 +72,7 @@ mod tests {
         let (mut revival, now) = (Revival::default(), Instant::now());
         assert_eq!(revival.due(), None);
         revival.failed(Duration::ZERO, now);
-        assert!(revival.due().is_some_and(|due| due >= now));
+        assert!(revival.due().is_some_and(|due| due > now));
         revival.put_off(now + PAUSE);
         assert_eq!((revival.due(), revival.restarts()), (Some(now + PAUSE), 0));
         revival.is_started();
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(revival.due(), Some(now + PAUSE));
         revival.try_again(now + PAUSE);
         assert_eq!(revival.due(), Some(now + PAUSE));
-        // The count of a former node continues.
+        // The count of a former node goes on.
         revival.was_started(7);
         revival.was_started(3);
         revival.counts();

@@ -1,4 +1,4 @@
-//! Checks whether this machine forwards the packets of uplinks, for `europa doctor`.
+//! Whether this machine forwards the packets of uplinks: checks for `europa doctor`.
 
 use std::fs;
 
@@ -70,11 +70,9 @@ fn others() -> Result<String, String> {
 fn remedy(family: &str, table: &str, chain: &str) -> String {
     let add = |rule: &str| format!("`nft insert rule {family} {table} {chain} {rule}`");
     format!(
-        "the chain {chain} of table {family} {table} drops forwarded packets by policy: {}, {}, and \
-         for ports of the machine {}",
+        "the chain {chain} of table {family} {table} drops forwarded packets by policy: {} and {}",
         add(&format!("iifname \"{OUTER}*\" accept")),
         add(&format!("oifname \"{OUTER}*\" ct state established,related accept")),
-        add(&format!("oifname \"{OUTER}*\" ct status dnat accept")),
     )
 }
 

@@ -9,7 +9,7 @@ use crate::{Doing, NodeError};
 /// The program.
 const NFT: &str = "nft";
 
-/// Whether this machine has the program.
+/// Whether this machine has it.
 pub(super) fn is_there() -> bool {
     find(NFT).is_some()
 }
@@ -25,7 +25,7 @@ fn call(arguments: &[&str], input: &str) -> Result<Output, NodeError> {
         .spawn()
         .doing("starting nft")?;
     if let Some(mut stdin) = child.stdin.take() {
-        // If `nft` has ended early, its output contains the reason.
+        // If `nft` has ended early, its output has the reason.
         let _ = stdin.write_all(input.as_bytes());
     }
     child.wait_with_output().doing("waiting for nft")
@@ -36,7 +36,7 @@ fn failed(output: &Output) -> NodeError {
     NodeError::Refused(format!("nft: {}", said.trim()))
 }
 
-/// Carries out all of the commands or none.
+/// Carries out commands: all of them or none.
 pub(super) fn run(script: &str) -> Result<(), NodeError> {
     let output = call(&["-f", "-"], script)?;
     if output.status.success() { Ok(()) } else { Err(failed(&output)) }

@@ -6,8 +6,6 @@
 //! | `input`       | of packets to the machine itself, accepts answers and ICMP echo               |
 //! | `forward`     | drops packets to other uplinks, and all but answers to uplinks; the rest is in `outward` |
 //! | `connections` | leads to the chains `slice-NAME`, which drop connections over a slice's limit |
-//! | `arriving`, `local` | lead ports of the machine to slow paths                         |
-//! | `inward`      | accepts their packets, and counts connections for the slice                |
 //! | `postrouting` | gives connections an address of the machine, and a port of the slice's range  |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,10 +15,8 @@ use europa_slowpath::uplink::OUTER;
 use serde_json::Value;
 
 use super::Uplink;
-use crate::machine_ports::Forward;
 
-/// The first port of all ranges; the last range ends before the ports that Linux assigns to
-/// programs.
+/// The first port of all ranges; the last range ends before the ports that Linux gives programs.
 const FIRST_PORT: u32 = 1024;
 /// The ports of a slice, for each address and port at the other end.
 const PORTS: u32 = 512;
@@ -38,7 +34,7 @@ pub(super) fn ports(number: u32) -> (u32, u32) {
     (first, first + PORTS - 1)
 }
 
-/// The numbers of slices; existing numbers are kept.
+/// The numbers of slices: existing ones are kept.
 ///
 /// # Errors
 /// No number is left for this slice.
@@ -61,7 +57,7 @@ pub(super) fn number<'a>(
     Ok(all)
 }
 
-/// The table as found in the kernel.
+/// The table as the kernel has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// Rules by chain.
@@ -92,32 +88,17 @@ impl Found {
     }
 
     /// Whether it has the chains that [`script`] makes, with as many rules.
-    pub(super) fn is_whole(
-        &self,
-        uplinks: &[Uplink],
-        slices: &BTreeMap<String, u32>,
-        forwards: &[Forward],
-    ) -> bool {
-        let wanted = chains(uplinks, slices, forwards);
+    pub(super) fn is_whole(&self, uplinks: &[Uplink], slices: &BTreeMap<String, u32>) -> bool {
+        let wanted = chains(uplinks, slices);
         self.rules.len() == wanted.len()
             && wanted.iter().all(|chain| self.rules.get(&chain.name) == Some(&chain.rules.len()))
-    }
-}
-
-impl Found {
-    /// The same without rules of ports of the machine.
-    pub(super) fn without_ports(mut self) -> Found {
-        for name in ["arriving", "local"] {
-            self.rules.entry(name.to_owned()).and_modify(|rules| *rules = 0);
-        }
-        self
     }
 }
 
 /// A chain of the table.
 struct Chain {
     name: String,
-    /// The kernel's hook where the chain begins; `None` if other chains lead to it.
+    /// The kernel's hook that begins it; `None` if other chains lead to it.
     hook: Option<&'static str>,
     rules: Vec<String>,
 }
@@ -132,56 +113,13 @@ fn set(values: impl Iterator<Item = String>) -> String {
     format!("{{ {} }}", values.collect::<Vec<_>>().join(", "))
 }
 
-/// Accepts packets to ports of the machine. New connections count for the slice.
-fn inward(uplinks: &[Uplink], slices: &BTreeMap<String, u32>) -> Chain {
-    let of = |slice: &String| {
-        let own = uplinks.iter().filter(|one| one.slice == *slice);
-        set(own.map(|one| format!("\"{}\"", one.device())))
-    };
-    let counted = |slice| format!("ct state new oifname {} jump {}", of(slice), slice_chain(slice));
-    let mut rules: Vec<String> = slices.keys().map(counted).collect();
-    rules.push("accept".to_owned());
-    Chain { name: "inward".into(), hook: None, rules }
-}
-
-/// Rules that lead ports of the machine to slow paths; with `here`, for programs of the machine.
-fn led(uplinks: &[Uplink], forwards: &[Forward], here: bool) -> Vec<String> {
-    let mut rules = Vec::new();
-    for forward in forwards {
-        let Some(to) = uplinks.iter().find(|one| one.router == forward.router) else { continue };
-        let own = to.addresses();
-        let (protocol, port, inside) = (forward.protocol.word(), forward.port, forward.inside);
-        let families = [
-            ("ip", "ipv4", "127.0.0.0/8", format!("{}:{inside}", own.v4)),
-            ("ip6", "ipv6", "::1", format!("[{}]:{inside}", own.v6)),
-        ];
-        for (family, name, loopback, target) in families {
-            let named = forward.addresses.iter();
-            let named: Vec<String> = named
-                .filter(|address| address.is_ipv4() == (family == "ip"))
-                .map(ToString::to_string)
-                .collect();
-            let at = match (forward.addresses.is_empty(), named.is_empty()) {
-                (true, _) if here => {
-                    format!("{family} daddr != {loopback} fib daddr type local")
-                }
-                (true, _) => format!("meta nfproto {name} fib daddr type local"),
-                (_, true) => continue,
-                (_, false) => format!("{family} daddr {}", set(named.into_iter())),
-            };
-            rules.push(format!("{at} {protocol} dport {port} dnat {family} to {target}"));
-        }
-    }
-    rules
-}
-
 /// The device of an uplink, as a word of `nft`.
 fn device(uplink: &Uplink) -> String {
     format!("\"{}\"", uplink.device())
 }
 
 /// All chains of the table. Target chains come before chains that lead to them.
-fn chains(uplinks: &[Uplink], slices: &BTreeMap<String, u32>, forwards: &[Forward]) -> Vec<Chain> {
+fn chains(uplinks: &[Uplink], slices: &BTreeMap<String, u32>) -> Vec<Chain> {
     let of = |slice: &str| {
         let slice = slice.to_owned();
         uplinks.iter().filter(move |uplink| uplink.slice == slice)
@@ -211,19 +149,14 @@ fn chains(uplinks: &[Uplink], slices: &BTreeMap<String, u32>, forwards: &[Forwar
         }
     }
     all.push(Chain { name: "connections".into(), hook: None, rules: counted });
-    all.push(inward(uplinks, slices));
-    all.push(outward(uplinks));
-    all.extend(hooked(uplinks, forwards, translated));
+    all.push(outward());
+    all.extend(hooked(uplinks, translated));
     all
 }
 
 /// The chain of what leaves by uplinks.
-fn outward(uplinks: &[Uplink]) -> Chain {
-    let to_ports =
-        format!("oifname {} ct status dnat jump inward", set(uplinks.iter().map(device)));
+fn outward() -> Chain {
     let rules = [
-        // Ports of the machine, from one slow path to another or to itself.
-        &to_ports,
         // Also uplinks of other nodes.
         &format!("oifname \"{OUTER}*\" counter drop"),
         "ct state established,related accept",
@@ -238,7 +171,7 @@ fn outward(uplinks: &[Uplink]) -> Chain {
 }
 
 /// The chains that the kernel calls. `translated`: the rules of translated sources.
-fn hooked(uplinks: &[Uplink], forwards: &[Forward], translated: Vec<String>) -> [Chain; 6] {
+fn hooked(uplinks: &[Uplink], translated: Vec<String>) -> [Chain; 4] {
     let devices = set(uplinks.iter().map(device));
     let own4 = set(uplinks.iter().map(|one| format!("{} . {}", device(one), one.addresses().v4)));
     let own6 = set(uplinks.iter().map(|one| format!("{} . {}", device(one), one.addresses().v6)));
@@ -252,7 +185,7 @@ fn hooked(uplinks: &[Uplink], forwards: &[Forward], translated: Vec<String>) -> 
                 format!(
                     "iifname {devices} icmpv6 type {{ nd-neighbor-solicit, nd-neighbor-advert }} accept"
                 ),
-                // Linux itself sends these packets: it announces groups and looks for routers.
+                // Linux itself announces groups and looks for routers.
                 format!("iifname {devices} ip6 saddr {{ ::, fe80::/10 }} drop"),
                 format!("iifname {devices} counter drop"),
             ],
@@ -276,28 +209,24 @@ fn hooked(uplinks: &[Uplink], forwards: &[Forward], translated: Vec<String>) -> 
             "filter hook forward priority filter",
             vec![
                 format!("iifname {devices} jump outward"),
-                format!("oifname {devices} ct status dnat jump inward"),
                 format!("oifname {devices} ct state established,related accept"),
                 format!("oifname {devices} counter drop"),
             ],
         ),
-        ("arriving", "nat hook prerouting priority dstnat", led(uplinks, forwards, false)),
-        ("local", "nat hook output priority -100", led(uplinks, forwards, true)),
         ("postrouting", "nat hook postrouting priority srcnat", translated),
     ];
     all.map(|(name, hook, rules)| Chain { name: name.into(), hook: Some(hook), rules })
 }
 
-/// Commands for `nft` that make the table; all of them take effect or none. Chains of slices in
-/// `found` remain, because they count the slices' connections.
+/// Commands for `nft` that make the table, all of them or none. Chains of slices in `found` stay,
+/// because they count the slices' connections.
 pub(super) fn script(
     table: &str,
     uplinks: &[Uplink],
     slices: &BTreeMap<String, u32>,
-    forwards: &[Forward],
     found: &Found,
 ) -> String {
-    let wanted = chains(uplinks, slices, forwards);
+    let wanted = chains(uplinks, slices);
     let stays = |name: &str| {
         let of_slice = slices.keys().any(|slice| slice_chain(slice) == *name);
         of_slice && found.rules.get(name) == Some(&1)
@@ -325,4 +254,74 @@ pub(super) fn script(
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn uplink(router: &str, number: u32) -> Uplink {
+        let slice = router.split('/').next().unwrap_or_default().to_owned();
+        Uplink { router: router.to_owned(), slice, number, is_made: true }
+    }
+
+    #[test]
+    fn slices_keep_their_ports() {
+        let old = BTreeMap::from([("a".to_owned(), 0), ("b".to_owned(), 1)]);
+        let new = number(&old, ["b", "c", "d", "c"].into_iter()).expect("room");
+        let wanted = [("b", 1), ("c", 0), ("d", 2)].map(|(slice, at)| (slice.to_owned(), at));
+        assert_eq!(new, BTreeMap::from(wanted));
+        assert_eq!((ports(0), ports(1)), ((1024, 1535), (1536, 2047)));
+        assert!(ports(RANGES - 1).1 < 32_768, "before the ports of programs");
+        let names: Vec<String> = (0..=RANGES).map(|n| format!("s{n:02}")).collect();
+        let most = names.iter().map(String::as_str);
+        assert_eq!(number(&BTreeMap::new(), most.clone().skip(1)).map(|all| all.len()), Ok(62));
+        assert_eq!(number(&BTreeMap::new(), most), Err("s62".to_owned()));
+    }
+
+    #[test]
+    fn chains_of_slices_stay_with_their_connections() {
+        let slices = BTreeMap::from([("a".to_owned(), 0), ("b".to_owned(), 1)]);
+        let uplinks = [uplink("a/r", 7), uplink("b/r", 9)];
+        let first = script("europa_x", &uplinks, &slices, &Found::default());
+        for part in [
+            "\tchain slice-a {\n\t\tct count over 1024 counter drop\n",
+            "iifname . ip saddr { \"europa-7\" . 100.127.224.15, \"europa-9\" . 100.127.224.19 } accept",
+            "ip saddr { 100.127.224.19 } meta l4proto { tcp, udp } masquerade to :1536-2047",
+            "iifname { \"europa-7\" } jump slice-a",
+        ] {
+            assert!(first.contains(part), "{part}:\n{first}");
+        }
+        assert!(!first.contains("flush") && !first.contains("delete"), "{first}");
+
+        // As if the table existed; `b` is removed, and `c` has lost its rule.
+        let mut found = Found::default();
+        for chain in chains(&uplinks, &slices) {
+            found.rules.insert(chain.name, chain.rules.len());
+        }
+        assert!(found.is_whole(&uplinks, &slices));
+        found.rules.insert("slice-c".into(), 0);
+        assert!(!found.is_whole(&uplinks, &slices));
+        let slices = BTreeMap::from([("a".to_owned(), 0), ("c".to_owned(), 2)]);
+        let next = script("europa_x", &[uplink("a/r", 7), uplink("c/r", 3)], &slices, &found);
+        assert!(!next.contains("chain slice-a {") && !next.contains("x slice-a\n"), "{next}");
+        for part in [
+            "flush chain inet europa_x forward\n",
+            "flush chain inet europa_x slice-b\n",
+            "delete chain inet europa_x slice-b\n",
+            "\tchain slice-c {\n\t\tct count over",
+        ] {
+            assert!(next.contains(part), "{part}:\n{next}");
+        }
+    }
+
+    #[test]
+    fn what_nft_prints_is_read() {
+        let text = r#"{"nftables": [{"metainfo": {}}, {"table": {"name": "t"}},
+            {"chain": {"name": "input"}}, {"chain": {"name": "slice-a"}},
+            {"rule": {"chain": "input", "expr": [{"counter": {"packets": 3}}]}},
+            {"rule": {"chain": "slice-a", "expr": [{"counter": {"packets": 7}}, {"drop": null}]}},
+            {"rule": {"chain": "input"}}]}"#;
+        let rules = BTreeMap::from([("input".to_owned(), 2), ("slice-a".to_owned(), 1)]);
+        let refused = BTreeMap::from([("a".to_owned(), 7)]);
+        assert_eq!(Found::parse(text), Found { rules, refused });
+        assert_eq!(Found::parse("nonsense"), Found::default());
+    }
+}

@@ -92,7 +92,7 @@ fn who_notices_a_change() {
         let there =
             ROUTER.contains("text: \"router ospf\"") && from.contains("text: \"router ospf\"");
         if there {
-            // In the other direction the tool can do it.
+            // Back again the tool can do it.
             let new = slow_path(&ROUTER.replace(from, to));
             assert_eq!(in_words(&slow_path(ROUTER), &new, ALL), wanted);
             continue;

@@ -94,17 +94,17 @@ fn receive_long(substrate: &PoolView, slot: u32, at: u32) {
 #[test]
 fn super_packets_go_round_and_their_slots_never_get_lost() {
     let (mut router, substrate) = pair(2048);
-    assert_eq!(substrate.layout().long_slots, 32);
+    assert_eq!(substrate.layout().long_slots, 16);
     let free = || substrate.long_recycle().snapshot().count();
-    assert_eq!((free(), router.long.as_ref().unwrap().free()), (28, 4));
+    assert_eq!((free(), router.long.as_ref().unwrap().free()), (14, 2));
     let mut recycle = Consumer::new(substrate.long_recycle(), 0);
     let mut fill = Consumer::new(substrate.long_fill(), 0);
     let mut tx = Consumer::new(substrate.tx(1), 0);
-    let (mut done_tail, mut recycle_tail) = (256, 28);
+    let (mut done_tail, mut recycle_tail) = (256, 14);
     let mut batch = Batch::new();
     router.set_takes_long(true);
     for round in 0..200 {
-        let slot = recycle.take().unwrap().slot() & 31;
+        let slot = recycle.take().unwrap().slot() & 15;
         receive_long(&substrate, slot, round);
         router.receive(0, &mut batch, 256);
         let packet = batch.pop().unwrap();
@@ -141,13 +141,13 @@ fn super_packets_go_round_and_their_slots_never_get_lost() {
             recycle_tail += 1;
         }
     }
-    assert_eq!((free(), router.long.as_ref().unwrap().free(), router.strange), (28, 4, 0));
+    assert_eq!((free(), router.long.as_ref().unwrap().free(), router.strange), (14, 2, 0));
     // A super-packet that arrives after the router has stopped accepting them.
     router.set_takes_long(false);
-    receive_long(&substrate, recycle.take().unwrap().slot() & 31, 200);
+    receive_long(&substrate, recycle.take().unwrap().slot() & 15, 200);
     router.receive(0, &mut batch, 256);
     router.balance();
-    assert_eq!((batch.len(), router.refused_long, free()), (0, 1, 27));
+    assert_eq!((batch.len(), router.refused_long, free()), (0, 1, 13));
     assert_eq!(substrate.long_fill().snapshot().count(), 1);
     // A slot in the router's stock, and a slot that the router does not have.
     receive_long(&substrate, 0, 201);

@@ -56,7 +56,7 @@ impl Source {
         length
     }
 
-    /// Sends the packets that are due by now.
+    /// Sends the packets due by now.
     fn catch_up(&mut self, tree: &mut Tree<Packet>, number: usize, now_ns: u64) {
         let Some(bytes) = self.bytes else { return };
         while bytes > 0.0 && self.next_ns <= now_ns {

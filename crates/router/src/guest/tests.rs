@@ -147,7 +147,7 @@ impl Bench {
         pool.format(&[]);
         let (node, theirs) = pair().unwrap();
         let log = File::from(memfd_create(c"log", MFdFlags::MFD_CLOEXEC).unwrap());
-        // No other node will connect.
+        // There will be no other node.
         let nobody = File::open("/dev/null").unwrap().into();
         let orders = Served::new(Channel::new(theirs), nobody);
         let guest = Guest::new(orders, pool.clone(), log.try_clone().unwrap().into());

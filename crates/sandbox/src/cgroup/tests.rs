@@ -174,8 +174,7 @@ fn born_inside() {
         return;
     };
     let hierarchy = Hierarchy { version: Version::V2, root: PathBuf::from(root) };
-    let cgroups =
-        Cgroups { controllers: BTreeMap::from([(Controller::Pids, hierarchy)]), bare: None };
+    let cgroups = Cgroups { controllers: BTreeMap::from([(Controller::Pids, hierarchy)]) };
     let instance = format!("born-inside-{}", std::process::id());
     let group = cgroups.group(&instance, "r").expect("made");
     let mut log = tempfile::tempfile().expect("a log");

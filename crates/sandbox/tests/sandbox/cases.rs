@@ -1,4 +1,4 @@
-//! The tests, which act as the node.
+//! The tests, as seen from the node.
 
 use std::fs::{self, File};
 use std::io::Read;

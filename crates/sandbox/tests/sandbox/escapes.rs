@@ -14,7 +14,7 @@ pub(crate) enum Outcome {
 }
 use Outcome::{Fails, Killed, Works};
 
-/// One attempt.
+/// One try.
 pub(crate) struct Escape {
     pub(crate) name: &'static str,
     pub number: c_long,

@@ -99,7 +99,7 @@ impl Node {
         Time::after(Duration::from_nanos((now_ns as f64 * self.drift) as u64 + 1_000_000_000))
     }
 
-    /// The time at which its clock will show `clock`.
+    /// When its clock will show this.
     pub(crate) fn when(&self, clock: Time) -> u64 {
         let local = clock.since_origin().as_nanos() as f64 - 1e9;
         (local / self.drift).max(0.0) as u64 + 1

@@ -22,7 +22,7 @@ pub(crate) enum Mode {
     Graceful,
 }
 
-/// All random values that are drawn once.
+/// All that is drawn once.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,

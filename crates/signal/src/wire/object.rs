@@ -13,7 +13,7 @@ pub(crate) trait Body: Sized {
     fn read(c_type: u8, from: &mut Reader<'_>) -> Result<Option<Self>, Malformed>;
     /// The C-Type for writing.
     fn c_type(&self) -> u8;
-    /// Writes the object.
+    /// Writes it.
     fn write(&self, to: &mut Writer);
 }
 

@@ -197,8 +197,8 @@ fn weight(entry: &[u8]) -> Option<u16> {
     u16::from_le_bytes([*entry.get(4)?, *entry.get(5)?]).checked_add(1)
 }
 
-/// The incoming label of a route of the label table (`ip -f mpls route`): a label stack entry. The
-/// kernel sets only its label and the end of the stack (RFC 3032 section 2.1).
+/// The incoming label of a route of the label table (`ip -f mpls route`): a label stack entry of
+/// which the kernel sets the label and the end of the stack only (RFC 3032 section 2.1).
 pub(crate) fn label(message: &[u8]) -> Option<u32> {
     if message.first() != Some(&MPLS) {
         return None;

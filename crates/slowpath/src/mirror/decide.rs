@@ -1,5 +1,4 @@
-//! The decisions of the fast path: reads the settings that its policy depends on, and sends the
-//! policy.
+//! The decisions of the fast path: follows the settings behind its policy, and sends the policy.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -20,19 +19,19 @@ use crate::policy::rules::{Rule, Rules};
 use crate::policy::xfrm::Policies;
 use crate::policy::{nftables, xfrm};
 
-/// The reason why the fast path decides nothing at all.
+/// Why the fast path decides nothing at all.
 pub(super) const UNREAD: &str = "the fast path has not read it yet";
 pub(super) const LOST: &str = "messages of the kernel were lost, and all is read again";
 pub(super) const UNFOLLOWED: &str = "it is not followed any more";
 pub(super) const REFUSED: &str = "the fast path refuses the policy";
-/// The handler that returns the number of packets over the limit.
+/// The handler with the packets over the limit.
 pub(super) const POLICED: &str = "police.drops";
 const UNREADABLE: &str = "nftables cannot be read";
 
-/// The maximum number of attempts to read a list that changes meanwhile.
+/// Most attempts to read a list that changes meanwhile.
 const TRIES: usize = 5;
 const IFLA_EXT_MASK: u16 = 29;
-/// Reads devices without their counters, which take the longest time.
+/// Lists of devices without their counters, which take longest.
 const WITHOUT_COUNTERS: u32 = 8;
 const IFA_LOCAL: u16 = 2;
 /// Types of routes: local, broadcast, anycast and multicast have successive numbers.
@@ -55,7 +54,7 @@ impl Subsystem {
         Some(Subsystem { events, lists: Netlink::of(namespace, protocol).ok()? })
     }
 
-    /// Reads waiting messages. Returns whether there was one; only a list has the details.
+    /// Whether a message was sent. Only a list has the details.
     fn hear(&self) -> bool {
         let mut buffer = [0; 8192];
         let mut has_heard = false;
@@ -83,8 +82,7 @@ impl Watch {
         all.map(|subsystem| subsystem.events.as_fd())
     }
 
-    /// Opens missing sockets, whose kernel modules may have been loaded meanwhile. Returns the new
-    /// sockets.
+    /// Opens missing ones, whose modules may have been loaded. Returns the new ones.
     fn open(&mut self, namespace: &Namespace) -> [bool; 2] {
         let before = [self.nftables.is_none(), self.xfrm.is_none()];
         if self.nftables.is_none() {
@@ -99,7 +97,7 @@ impl Watch {
     }
 }
 
-/// Reads a list again until it does not change while it is read.
+/// Reads a list until it does not change meanwhile.
 fn list<T>(
     lists: &mut Netlink,
     mut read: impl FnMut(&mut Netlink) -> io::Result<T>,
@@ -115,7 +113,7 @@ fn list<T>(
     Err(io::Error::other("it changes faster than it can be listed"))
 }
 
-/// Whether the error means that the kernel lacks the subsystem.
+/// Whether the kernel has no such subsystem.
 fn is_missing(error: &io::Error) -> bool {
     let missing = [Errno::EINVAL, Errno::EOPNOTSUPP, Errno::ENOSYS, Errno::EPROTONOSUPPORT];
     missing.iter().any(|errno| error.raw_os_error() == Some(*errno as i32))
@@ -128,13 +126,13 @@ impl Mirror {
         self.is_policy_dirty = true;
     }
 
-    /// Lets the fast path decide, as it now has everything that was read.
+    /// Lets the fast path decide: it has all that was read.
     pub(super) fn open(&mut self) -> Result<(), MirrorError> {
         self.policy.closed = None;
         self.tell_policy()
     }
 
-    /// Sends the changes of the policy, before all other waiting orders.
+    /// Sends the changes of the policy, before all that waits.
     pub(super) fn tell_policy(&mut self) -> Result<(), MirrorError> {
         self.is_policy_dirty = false;
         self.keeps_policy &= self.policy.closed == Some(UNREAD);
@@ -159,9 +157,8 @@ impl Mirror {
         Ok(())
     }
 
-    /// Handles the answer to a policy. The fast path may have accepted it, may have no element for
-    /// it, or may refuse the text: then all packets go to Linux. If the fast path refuses even
-    /// that, it has no element for policies.
+    /// The fast path has a policy, or no element for it, or refuses the text: then all packets go
+    /// to Linux. A fast path that refuses that too has no element for policies.
     pub(super) fn policy_told(&mut self, is_closed: bool, answer: Answer) {
         let Answer::Refused(why) = answer else { return };
         let router = &self.spec.router;
@@ -181,19 +178,19 @@ impl Mirror {
         }
     }
 
-    /// Whether the fast path may get a policy that lets it decide: it must have everything else,
-    /// and must not have refused anything.
+    /// True if the fast path may get a policy that lets it decide: it has everything else, and has
+    /// refused nothing.
     pub(super) fn may_open(&self) -> bool {
         let closed = self.policy.closed;
         closed.is_some_and(|reason| reason != REFUSED) && self.resync.is_none()
     }
 
-    /// Sends a refused policy again, because settings may have changed.
+    /// Sends a refused policy again: settings may have changed.
     pub(super) fn try_again(&mut self) -> Result<(), MirrorError> {
         if self.policy.closed == Some(REFUSED) { self.open() } else { Ok(()) }
     }
 
-    /// Handles a message about settings that only the policy depends on.
+    /// Takes in a message about settings that only the policy depends on.
     pub(super) fn take_decision(&mut self, kind: u16, message: &[u8]) {
         match kind {
             kind::NEWQDISC | kind::DELQDISC => {
@@ -315,7 +312,7 @@ impl Mirror {
                         self.take_link(link, false);
                     }
                 }
-                // The device was just removed, and a message will announce this.
+                // It was just removed, and a message announces this.
                 Err(error) if error.raw_os_error() == Some(Errno::ENODEV as i32) => {}
                 Err(error) => return Err(error),
             }
@@ -332,7 +329,7 @@ impl Mirror {
         self.is_policy_dirty |= self.policy.programs.read(devices);
     }
 
-    /// Asks for the numbers of packets that went to Linux, with reasons.
+    /// Requests the numbers of packets that went to Linux, with reasons.
     pub(super) fn ask_reasons(&mut self) {
         if !self.has_gates {
             return;
@@ -368,8 +365,8 @@ fn own_address(message: &[u8]) -> Option<Ipv4Net> {
     Some(address.into())
 }
 
-/// The destinations of an IPv4 route that are invalid as source addresses: Linux drops such packets
-/// (`fib_validate_source` in the kernel). The addresses of the loopback device are dropped anyway.
+/// The destinations of an IPv4 route that are invalid as sources: Linux drops such packets
+/// (`fib_validate_source` in the kernel). Those of the loopback device are dropped anyway.
 pub(super) fn own_route(message: &[u8]) -> Option<Ipv4Net> {
     let &[family, length, _, _, _, _, _, kind, ..] = message.first_chunk::<12>()?;
     if family != INET || !(RTN_LOCAL..=RTN_MULTICAST).contains(&kind) {

@@ -1,5 +1,4 @@
-//! Takes over a fast path that has the entries of another mirror: reads its tables, and sends the
-//! differences.
+//! The entries of a fast path from another mirror: reads its tables, and sends the differences.
 
 use europa_router::orders::{Answer, Order};
 use ipnet::IpNet;
@@ -7,7 +6,7 @@ use ipnet::IpNet;
 use super::{Learns, Mirror, PART_BITS, ROUTES, ROUTES6, forward};
 
 impl Mirror {
-    /// Asks for the entries of the fast path.
+    /// Asks for the fast path's entries.
     pub(super) fn ask_tables(&mut self) {
         let read = |path: &str, parameter: String| Order::Read { path: path.into(), parameter };
         let mut reads = Vec::new();
@@ -24,7 +23,7 @@ impl Mirror {
         self.ready.extend(reads);
     }
 
-    /// Handles the list of routes that the fast path has inside a prefix: sends the differences.
+    /// Takes in which routes the fast path has inside a prefix. It gets the differences.
     pub(super) fn learn_routes(&mut self, within: IpNet, answer: Answer) {
         match answer {
             Answer::Done(text) => {

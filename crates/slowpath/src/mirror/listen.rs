@@ -11,7 +11,7 @@ use europa_port::netlink::{self, DUMP, Netlink, Request};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 
-use super::{MOST_TURNS, Mirror, MirrorError, RELIST, SETTLE, TURN, decide};
+use super::{Mirror, MirrorError, SETTLE, decide};
 use crate::fib::{Fib, Placement};
 use crate::message::{
     Address, INET, INET6, Link, MPLS, Neighbour, Object, Route, family, kind, label,
@@ -36,7 +36,7 @@ impl Mirror {
                 Err(Errno::EAGAIN) => return Ok(count),
                 Err(Errno::EINTR) => continue,
                 Err(Errno::ENOBUFS) => {
-                    // Some messages were lost; later ones are still valid.
+                    // Some were lost; later ones are still valid.
                     self.resync = Some(Instant::now());
                     self.close(decide::LOST);
                     continue;
@@ -97,7 +97,7 @@ impl Mirror {
                 }
             }
             kind::NEWLINK | kind::DELLINK => {
-                // Bridges announce their ports by messages of the same kind.
+                // Bridges announce their ports by the same messages.
                 if family(message) != 0 {
                     return;
                 }
@@ -118,24 +118,23 @@ impl Mirror {
             kind::DELNEXTHOP => {
                 if let Some((id, _)) = Object::parse(message) {
                     self.objects.remove(&id);
-                    // Routes that use the next hop object were removed with it, and groups lost a
-                    // member.
+                    // Routes that use it were removed with it, and groups lost a member.
                     self.settle();
                 }
             }
-            // Routes with this address as their source are removed with it.
+            // Routes with this address as source are removed with it.
             kind::DELADDR => self.settle(),
             _ => self.take_decision(kind, message),
         }
     }
 
-    /// Handles a device's properties, which the kernel announced or returned for a request.
+    /// Takes in a device's properties: the kernel announced them, or was asked.
     pub(super) fn take_link(&mut self, link: Link, is_told: bool) {
         let is_down = !link.up;
         let change = self.links.add(link);
         self.is_policy_dirty |= change.device;
-        // A device that is down has lost its routes. This includes routes that were announced after
-        // a list with the same state and before this message.
+        // A device that is down has lost its routes, even routes that were announced before this
+        // message and after a list with the same state.
         if change.routes || is_down && (is_told || change.device) {
             self.reconsider();
             self.settle();
@@ -191,23 +190,6 @@ impl Mirror {
         if self.lists.interrupted {
             let due = Instant::now() + 10 * SETTLE;
             self.resync.get_or_insert(due);
-        }
-        Ok(())
-    }
-}
-
-impl Mirror {
-    /// Takes in the messages that arrived while everything was read.
-    pub(super) fn hear_old(&mut self) -> Result<(), MirrorError> {
-        self.fib4.expect_old();
-        self.fib6.expect_old();
-        for _ in 0..MOST_TURNS {
-            if self.hear(TURN)? < TURN {
-                break;
-            }
-        }
-        if self.fib4.expect_new() | self.fib6.expect_new() {
-            self.resync.get_or_insert(Instant::now() + RELIST);
         }
         Ok(())
     }

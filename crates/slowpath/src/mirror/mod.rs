@@ -10,11 +10,11 @@
 //! | `decide` | the decisions that the fast path may make            |
 //! | `progress` | counters and reasons for users                       |
 //!
-//! The kernel's messages come over one socket, in order. A second socket asks for lists: at the
-//! start, after messages were lost, and after changes without a message (IPv4 routes and next hops
-//! are removed without a message when a device is set down). Messages that arrive during a list are
-//! handled after it. They may be older than the list, but then later messages have the changes;
-//! entries that the list contained are not added again.
+//! The kernel's messages come over one socket, in order. A second one asks for lists: at the start,
+//! after messages were lost, and after changes without a message (IPv4 routes and next hops are
+//! removed without a message when a device is set down). Messages that arrive during a list are
+//! handled after it. They may be older than the list, but later messages have the changes; entries
+//! of the list are not added again.
 
 mod decide;
 mod fresh;
@@ -53,12 +53,12 @@ const GROUPS: u32 = 1 << 0 | 1 << 2 | 1 << 4 | 1 << 8 | 1 << 6 | 1 << 10 | 1 << 
 const POLICY_GROUPS: u32 = 1 << 7 | 1 << 18 | 1 << 3 | 1 << 23 | 1 << 24 | 1 << 26;
 /// Room for messages that were not read yet: about 100 000 routes.
 const BUFFER_BYTES: usize = 128 << 20;
-/// The number of routes in an order. The fast path applies them between two batches of packets, in
-/// 0.3 to 0.4 ms, 1 ms at most.
+/// Routes in one order: applied between two batches of packets, in 0.3 to 0.4 ms, 1 ms at
+/// most.
 const BATCH: usize = 512;
-/// The maximum number of unanswered orders: the next one is prepared while one is carried out.
+/// Most unanswered orders: the next one is prepared while one is carried out.
 const WINDOW: usize = 3;
-/// The number of messages that are handled before the fast path gets an update.
+/// Messages taken in before the fast path gets an update.
 const TURN: usize = 4096;
 /// Interval at which the fast path is asked which neighbours it uses.
 const PROBE_EVERY: Duration = Duration::from_secs(10);
@@ -66,18 +66,13 @@ const PROBE_EVERY: Duration = Duration::from_secs(10);
 const POLL_EVERY: Duration = Duration::from_millis(100);
 /// Interval at which the fast path is asked how many packets went to Linux, with reasons.
 const COUNT_EVERY: Duration = Duration::from_secs(2);
-/// Time until everything is read again because messages were older than a list.
-const RELIST: Duration = Duration::from_secs(1);
-/// Most times that [`TURN`] messages are taken in after a list without an update of the fast path.
-const MOST_TURNS: usize = 32;
-/// The delay between a change that may have unannounced consequences and a new read of everything.
+/// Time from a change that may have unannounced consequences to reading everything.
 const SETTLE: Duration = Duration::from_millis(30);
 
-/// Handlers that list the routes of the fast path.
+/// Handlers that show the routes that the fast path has.
 const ROUTES: &str = "route.table";
 const ROUTES6: &str = "route6.table";
-/// A table that is too long for one answer is read in parts: this number of prefix bits is added to
-/// select a part.
+/// A table that is too long for an answer is read in parts, by this number of further prefix bits.
 const PART_BITS: u8 = 4;
 
 /// Receives changes of the packets that go to Linux, with the reasons.
@@ -113,27 +108,27 @@ struct Mirror {
     probe: Instant,
     policy: Policy,
     watch: Watch,
-    /// The fast path keeps the policy of another mirror until this mirror has read everything.
+    /// The fast path keeps the policy of another mirror until this one has read everything.
     keeps_policy: bool,
-    /// Whether a setting that the policy depends on may have changed.
+    /// A setting that the policy depends on may have changed.
     is_policy_dirty: bool,
-    /// Whether the fast path has elements that accept policies.
+    /// The fast path has elements that take policies.
     has_gates: bool,
-    /// The reason why the fast path last refused a policy.
+    /// Why the fast path refused a policy last.
     refusal: Option<String>,
     notice: Notice,
     poll: Instant,
     count: Instant,
-    /// The entries of another mirror in the fast path, as long as they are unknown.
+    /// The entries of another mirror in the fast path are still unknown.
     learns: Learns,
 }
 
-/// How much a mirror has read of the fast path's entries.
+/// How far a mirror has read the fast path's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Learns {
-    /// The mirror must ask for them when it knows the interfaces.
+    /// It must ask, once it knows the interfaces.
     Asks,
-    /// The number of tables that the mirror waits for.
+    /// Number of tables that it waits for.
     Waits(usize),
 }
 
@@ -145,7 +140,7 @@ impl Learns {
 enum Asked {
     /// A number of changes.
     Changes(u64),
-    /// The used neighbours of a device.
+    /// Which neighbours of a device are used.
     Used(u32),
     /// The routes inside this prefix.
     Routes(IpNet),
@@ -153,12 +148,12 @@ enum Asked {
     Neighbours(u32),
     /// A policy, which may send all packets to Linux.
     Policy { is_closed: bool },
-    /// The number of packets that went to Linux, as counted by this handler.
+    /// The number of packets that went to Linux, by this handler.
     Reasons(String),
 }
 
-/// Follows the namespace until the router closes `feed`. The thread belongs to the router's
-/// namespace from then on.
+/// Follows until the router closes `feed`. The thread belongs to the router's namespace from then
+/// on.
 ///
 /// # Errors
 /// The error that prevents it.
@@ -171,9 +166,9 @@ pub fn run(
     Mirror::new(spec, feed, progress, notice)?.follow_to_the_end()
 }
 
-/// Like [`run`], for a fast path with entries of another mirror: outdated entries are removed. The
-/// fast path's gates stay unchanged until everything has been read: otherwise Linux would forward
-/// packets meanwhile, and later packets could overtake them.
+/// Like [`run`], for a fast path with entries of another mirror: outdated ones are removed. Its
+/// gates stay unchanged until everything has been read: otherwise Linux would forward packets
+/// meanwhile, and later ones could overtake them.
 ///
 /// # Errors
 /// The error that prevents it.
@@ -200,10 +195,10 @@ pub enum MirrorError {
     Channel(#[from] ChannelError),
 }
 
-/// A socket that receives all changes in a namespace.
+/// A socket that receives every change in a namespace.
 pub(crate) fn subscribe(namespace: &Namespace, groups: u32) -> io::Result<OwnedFd> {
     let socket = netlink::open(namespace, SockProtocol::NetlinkRoute)?;
-    // If the buffer overflows, the mirror notices this and reads all tables again.
+    // An overflow is noticed, and repaired by reading all tables again.
     let _ = setsockopt(&socket, sockopt::RcvBufForce, &BUFFER_BYTES);
     bind(socket.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
     Ok(socket)
@@ -269,7 +264,7 @@ impl Mirror {
         loop {
             let now = Instant::now();
             if self.resync.is_some_and(|due| due <= now) {
-                // Earlier messages are handled first.
+                // Earlier messages are taken in first.
                 while self.hear(TURN)? == TURN {}
                 self.resync = None;
                 // Reading everything may take long.
@@ -277,7 +272,6 @@ impl Mirror {
                     self.tell_policy()?;
                 }
                 self.read_all()?;
-                self.hear_old()?;
                 if self.learns == Learns::Asks {
                     self.ask_tables();
                 }

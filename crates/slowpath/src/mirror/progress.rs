@@ -1,4 +1,4 @@
-//! The counters of a mirror, and the packets that it sends to Linux.
+//! The counters of a mirror, and its packets for Linux.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -17,15 +17,15 @@ pub struct Progress {
     pub resyncs: AtomicU64,
     /// Changes that the fast path refused.
     pub refused: AtomicU64,
-    /// Descriptions of the packets that go to Linux at present, with reasons.
+    /// The packets that go to Linux at present, with reasons.
     pub(super) by_linux: Mutex<BTreeSet<String>>,
     /// Packets that went to Linux so far, by handler and reason.
     pub(super) counts: Mutex<BTreeMap<String, Vec<(u64, String)>>>,
 }
 
 impl Progress {
-    /// Descriptions of the packets that go to Linux at present, in addition to those without a
-    /// table entry, with reasons.
+    /// The packets that go to Linux at present in addition to those without a table entry, with
+    /// reasons.
     pub fn by_linux(&self) -> Vec<String> {
         let all = self.by_linux.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         all.iter().cloned().collect()
@@ -42,7 +42,7 @@ impl Progress {
         sums
     }
 
-    /// The number of packets that exceeded the limit for Linux, by class.
+    /// Packets that were too many for Linux, by class.
     pub fn policed(&self) -> BTreeMap<String, u64> {
         let all = self.counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let found = all.get(decide::POLICED).into_iter().flatten();

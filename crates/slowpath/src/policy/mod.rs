@@ -1,9 +1,9 @@
 //! The settings of Linux that affect the fast path.
 //!
-//! The fast path knows routes, neighbours, Ethernet addresses and MTUs exactly as Linux does. For
-//! all other settings that change how Linux treats a packet, this module detects only whether they
-//! exist: then Linux gets the packets that they may concern. The fast path gets each reason as
-//! text, and counts packets by reason.
+//! The fast path knows routes, neighbours, Ethernet addresses and MTUs exactly as Linux does. Of
+//! all other settings that change Linux's treatment of a packet, this detects only whether they
+//! exist: then Linux gets the packets that they may concern. The fast path gets each reason in
+//! words, and counts by it.
 //!
 //! | file       | concern                                                       |
 //! |------------|---------------------------------------------------------------|
@@ -52,8 +52,8 @@ const ENCAPSULATES: &str = "to destinations of routes with an encap: Linux puts 
 const NETFILTER_PROGRAM: &str = "netfilter has an eBPF program, here or in another namespace";
 /// A gate's room for prefixes and addresses of `own`, in addition to those of rules.
 const MOST_OWN: [usize; 2] = [16, 4000];
-/// Bytes of a frame in addition to the packet: Ethernet header and a VLAN tag (`is_skb_forwardable`
-/// in the kernel).
+/// Bytes of a frame beside the packet: Ethernet header and a VLAN tag (`is_skb_forwardable` in the
+/// kernel).
 const FRAME_BYTES: u32 = 14 + 4;
 const REDIRECT: &str = "it leaves by the interface that it came by";
 
@@ -71,7 +71,7 @@ pub(crate) fn subscribe(
 /// The facts about a namespace, and the policy that the fast path has.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
-    /// The reason why the fast path decides nothing at all.
+    /// Why the fast path decides nothing at all.
     pub(crate) closed: Option<&'static str>,
     pub(crate) hooks: Hooks,
     pub(crate) ipsec: Policies,
@@ -94,12 +94,12 @@ pub(crate) struct Policy {
 pub(crate) struct Told {
     /// Handlers with the values to write.
     pub(crate) writes: Vec<(String, String)>,
-    /// All reasons, with the packets that they concern.
+    /// All reasons, with their packets.
     pub(crate) reasons: BTreeSet<String>,
 }
 
 impl Policy {
-    /// The policy for a fast path that decides nothing, with the reason.
+    /// The policy of a fast path that decides nothing, for this reason.
     pub(crate) fn closed(reason: &'static str) -> Policy {
         Policy { closed: Some(reason), ..Policy::default() }
     }
@@ -145,7 +145,7 @@ impl Policy {
         told
     }
 
-    /// The policy for packets that an interface receives.
+    /// The policy of packets received by an interface.
     fn gate(
         &self,
         number: usize,
@@ -205,7 +205,7 @@ impl Policy {
         text
     }
 
-    /// The policy for packets that an interface sends.
+    /// The policy of packets sent by an interface.
     fn forward(
         &self,
         number: usize,
@@ -238,7 +238,7 @@ impl Policy {
         text
     }
 
-    /// Whether a gate can check each of the router's own addresses.
+    /// Whether a gate can look at each of the router's own addresses.
     fn has_room_for_own(&self) -> bool {
         let hosts = self.own.iter().filter(|prefix| prefix.prefix_len() == 32).count();
         let [prefixes, addresses] = MOST_OWN;
@@ -269,7 +269,7 @@ impl Policy {
         self.master_reason(link, links)
     }
 
-    /// The reason why all packets of a family go to Linux.
+    /// Why all packets of a family are Linux's.
     fn family_reason(&self, is_v4: bool, concern: &Concern) -> Option<&'static str> {
         let hook = if is_v4 { self.hooks.v4 } else { self.hooks.v6 };
         let [legacy4, legacy6] = self.polled.legacy;

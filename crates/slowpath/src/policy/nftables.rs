@@ -1,7 +1,7 @@
-//! Base chains of nftables: detects whether forwarded packets pass one.
+//! Base chains of nftables: whether forwarded packets pass one.
 //!
-//! The kernel announces each committed change as a new generation, without its contents: then the
-//! mirror reads the list of all chains. Numbers are from `linux/netfilter/nf_tables.h`.
+//! The kernel announces each committed change as a new generation, without its contents: then all
+//! chains are listed. Numbers are from `linux/netfilter/nf_tables.h`.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,16 +25,16 @@ const IPV6: u8 = 10;
 
 const INGRESS: &str = "nftables has an ingress hook";
 
-/// The reasons of one family: hooks that forwarded packets pass.
+/// Reasons of one family: hooks that forwarded packets pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hooks {
     pub(crate) v4: Option<&'static str>,
     pub(crate) v6: Option<&'static str>,
-    /// Whether a chain gets frames as a device receives them, even those to other stations.
+    /// A chain gets frames as a device receives them, even those to other stations.
     pub(crate) sees_foreign: bool,
 }
 
-/// The reason for a hook, if forwarded packets pass it.
+/// A hook that forwarded packets pass.
 fn reason(family: u8, hook: u32) -> Option<&'static str> {
     match (family, hook) {
         (INET | IPV4 | IPV6, 0) => Some("nftables has a prerouting hook"),
@@ -68,12 +68,12 @@ pub(crate) fn read(lists: &mut Netlink) -> io::Result<Hooks> {
     Ok(hooks)
 }
 
-/// The family and the reason of a base chain, if forwarded packets pass it.
+/// Family and reason of a base chain that forwarded packets pass.
 fn chain(message: &[u8]) -> Option<(u8, &'static str)> {
     let family = *message.first()?;
     let hook = attribute(message, 4, CHAIN_HOOK)?;
     let number = attribute(hook, 0, HOOK_NUMBER)?;
-    // The number is in network order, unlike other values of netlink.
+    // In network order, unlike other values of netlink.
     let number = netlink::number(number, 0).map(u32::from_be)?;
     Some((family, reason(family, number)?))
 }

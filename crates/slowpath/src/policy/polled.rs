@@ -1,4 +1,4 @@
-//! Settings that the kernel does not announce: files of `/proc` that are read at intervals.
+//! Settings that the kernel does not announce: files of `/proc` that are read again and again.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 /// Buffer size for the contents of such a file.
 const MOST_BYTES: usize = 1024;
 
-/// Files that stay open: their contents belong to the namespace of the thread that opened them.
+/// Files that stay open: the namespace is that of the thread that opened them.
 #[derive(Debug, Default)]
 struct Files {
     open: HashMap<String, File>,
@@ -40,7 +40,7 @@ pub(crate) struct OfDevice {
     pub(crate) sends_redirects: bool,
     /// Longest IPv6 packet.
     pub(crate) mtu6: Option<u32>,
-    /// Whether Linux has no IPv6 there: it is disabled, or the MTU is too small for it.
+    /// Linux has no IPv6 there: it is disabled, or the MTU is too small for it.
     pub(crate) lacks_ipv6: bool,
 }
 
@@ -48,13 +48,13 @@ pub(crate) struct OfDevice {
 #[derive(Debug, Default)]
 pub(crate) struct Polled {
     files: Files,
-    /// Whether iptables and ip6tables, which the kernel had before nftables, have tables.
+    /// iptables and ip6tables of the kernel before nftables have tables.
     pub(crate) legacy: [bool; 2],
     devices: HashMap<String, OfDevice>,
 }
 
 impl Polled {
-    /// Reads all settings, in a thread of the namespace. Returns whether any of them has changed.
+    /// Reads everything in a thread of the namespace. Returns whether something has changed.
     pub(crate) fn read<'a>(&mut self, devices: impl Iterator<Item = &'a str>) -> bool {
         let legacy = ["ip_tables_names", "ip6_tables_names"].map(|name| {
             let names = self.files.read(format!("/proc/thread-self/net/{name}"));

@@ -1,5 +1,4 @@
-//! Queueing disciplines (qdiscs) of `tc`: detects whether a device has another one than the
-//! kernel's default.
+//! Queueing disciplines of `tc`: whether a device has another one than the kernel's default.
 
 use std::collections::HashMap;
 
@@ -26,7 +25,7 @@ impl Qdiscs {
         }
     }
 
-    /// Removes a device with its disciplines.
+    /// A device was removed, with its disciplines.
     pub(crate) fn forget(&mut self, device: u32) {
         self.kinds.retain(|(of, _), _| *of != device);
     }

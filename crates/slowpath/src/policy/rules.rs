@@ -1,4 +1,4 @@
-//! Rules that choose a routing table, and the packets that each unusual rule concerns.
+//! Rules that choose a table of routes, and the packets of each unusual rule.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -33,7 +33,7 @@ const FIB_RULE_INVERT: u32 = 2;
 const LOCAL: u32 = 255;
 const MAIN: u32 = 254;
 const DEFAULT: u32 = 253;
-/// The maximum number of prefixes that are compared one by one.
+/// Most prefixes that are compared one by one.
 const MOST_PREFIXES: usize = 48;
 
 /// A rule, with the properties that matter to forwarded packets.
@@ -54,7 +54,7 @@ enum Which {
     From(String),
     Source(IpNet),
     Destination(IpNet),
-    /// Some packets; more of the packet would be needed to tell which.
+    /// Unknown without more of the packet.
     Some,
     All,
 }
@@ -84,12 +84,12 @@ impl Rule {
                 FRA_IIFNAME => device = Some(text(value)),
                 // The outgoing device of a forwarded packet is not known yet.
                 FRA_OIFNAME => is_never = true,
-                // Rules for VRFs: packets of their devices go to Linux anyway.
+                // VRFs: their devices are Linux's anyway.
                 FRA_L3MDEV => is_never |= value.first() == Some(&1),
                 FRA_FWMARK => mark = number(value, 0)?,
                 FRA_FWMASK => mask = number(value, 0)?,
-                // Forwarded IPv4 packets belong to the root user of the network namespace, which
-                // has another number here (`sock_net_uid` in the kernel): any range may contain it.
+                // Forwarded packets of IPv4 are those of root of the network namespace, which has
+                // another number here (`sock_net_uid` in the kernel): any range may have it.
                 FRA_UID_RANGE => is_narrow = true,
                 FRA_SUPPRESS_IFGROUP => is_plain &= number(value, 0) == Some(u32::MAX),
                 FRA_SUPPRESS_PREFIXLEN => is_plain &= number(value, 0) == Some(u32::MAX),
@@ -134,7 +134,7 @@ pub(crate) struct Rules {
 pub(crate) struct Concern {
     /// All packets.
     pub(crate) all: bool,
-    /// Packets from devices with these names.
+    /// Packets from devices with such names.
     pub(crate) devices: Vec<String>,
     pub(crate) sources: Vec<IpNet>,
     pub(crate) destinations: Vec<IpNet>,
@@ -145,11 +145,10 @@ impl Rules {
         Rules { all }
     }
 
-    /// The packets for which rules other than the tables local, main and default, in this order,
-    /// may decide.
+    /// The packets that the tables local, main and default in this order do not answer for.
     pub(crate) fn concern(&self, is_v4: bool) -> Concern {
         let mut concern = Concern::default();
-        // Rules are evaluated in the order of the list.
+        // The order of the list is the order of evaluation.
         let mut order: BTreeMap<u32, Vec<&Rule>> = BTreeMap::new();
         for rule in self.all.iter().filter(|rule| rule.is_v4 == is_v4) {
             order.entry(rule.priority).or_default().push(rule);
@@ -174,7 +173,7 @@ impl Rules {
     }
 }
 
-/// The rules of a new namespace.
+/// The rules that a namespace begins with.
 #[cfg(test)]
 pub(crate) fn usual() -> Rules {
     let rule =

@@ -1,8 +1,8 @@
-//! Policies as texts, computed from the facts about a namespace.
+//! Policies as texts, from the facts about a namespace.
 
 use super::*;
 
-/// Two interfaces, eth0 and eth1, and a policy that sends nothing to Linux.
+/// Two interfaces, eth0 and eth1, and a policy that hinders nothing.
 fn usual() -> (Policy, Links) {
     let mut links = Links::new(vec!["eth0".into(), "eth1".into()]);
     for (index, name) in [(7, "eth0"), (8, "eth1")] {

@@ -1,4 +1,4 @@
-//! Policies of IPsec: detects whether one concerns forwarded packets.
+//! Policies of IPsec: whether one concerns forwarded packets.
 //!
 //! Numbers are from `linux/xfrm.h`.
 
@@ -11,7 +11,7 @@ use nix::sys::socket::SockProtocol;
 
 use crate::message::{INET, INET6};
 
-/// `NETLINK_XFRM`, for which the library has no name. Its number equals that of TCP.
+/// `NETLINK_XFRM`, for which there is no name; its number is also that of TCP.
 pub(crate) const PROTOCOL: SockProtocol = SockProtocol::Tcp;
 
 const GETPOLICY: u16 = 0x15;
@@ -28,7 +28,7 @@ const IN: u8 = 0;
 const FORWARD: u8 = 2;
 const BLOCK: u8 = 1;
 
-/// Whether policies concern forwarded packets, for each family.
+/// Whether forwarded packets of a family meet a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Policies {
     pub(crate) v4: bool,
@@ -47,7 +47,7 @@ pub(crate) fn read(lists: &mut Netlink) -> io::Result<Policies> {
         let family = message.get(FAMILY_AT..).and_then(<[u8]>::first_chunk::<2>);
         let family = family.map_or(0, |octets| u16::from_ne_bytes(*octets));
         let direction = message.get(DIRECTION_AT).copied().unwrap_or(IN);
-        // Policies of sockets have other directions.
+        // Policies of sockets have further directions.
         if direction == IN || direction > FORWARD {
             return;
         }
@@ -55,7 +55,7 @@ pub(crate) fn read(lists: &mut Netlink) -> io::Result<Policies> {
         found.v6 |= family != u16::from(INET);
     };
     lists.talk(&mut Request::new(GETPOLICY, DUMP, &[0; POLICY_ID_BYTES]), each)?;
-    // This message returns the treatment of packets without a policy; older kernels lack it.
+    // The treatment of packets without a policy; older kernels lack this message.
     if let Ok(answer) = lists.ask(Request::new(GETDEFAULT, 0, &[0; 4]))
         && let Some([_, forward, out]) = answer.first_chunk::<3>()
         && (*forward == BLOCK || *out == BLOCK)

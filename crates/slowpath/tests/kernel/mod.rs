@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// The table of a family, `-4` or `-6`, in a namespace: next hops by prefix, in the mirror's form.
-/// `interfaces` are the router's interfaces, whose numbers are the outputs; the next two outputs
-/// are Linux and a discard.
+/// `interfaces` are the router's, whose numbers are the outputs; the next outputs are Linux and a
+/// discard.
 pub(crate) fn table(
     namespace: &str,
     family: &str,
@@ -17,7 +17,7 @@ pub(crate) fn table(
             .args(["-netns", namespace, "-details", family, "route", "show", "table", table])
             .output()
             .unwrap();
-        // `ip` prints the next hops of a route on separate lines.
+        // Next hops of a route are on separate lines.
         let text = String::from_utf8(output.stdout).unwrap().replace("\n\t", " ");
         for line in text.lines() {
             let Some((prefix, way, metric)) = read(line, family, interfaces) else { continue };
@@ -35,7 +35,7 @@ pub(crate) fn table(
         _ => &["::/0", "::/128", "::ffff:0.0.0.0/96", "ff00::/8", "fe80::/10"],
     };
     for prefix in base {
-        // A packet without any route causes an error.
+        // A packet without any route is an error.
         let output = interfaces.len() + if prefix.ends_with("/0") { 2 } else { 0 };
         table.entry((*prefix).to_owned()).or_insert(format!("- {output}"));
     }

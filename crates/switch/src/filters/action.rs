@@ -9,16 +9,16 @@ pub const NOWHERE: u16 = u16::MAX;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Verdict {
-    /// The packet continues unchanged.
+    /// It continues unchanged.
     #[default]
     Pass,
     /// Nowhere.
     Drop,
     /// Out by the interface `to`.
     Send,
-    /// The packet goes to the router's own Linux.
+    /// It is given to the router's own Linux.
     SlowPath,
-    /// The packet returns to its sender, by the interface to which it was sent.
+    /// It is returned to its sender, by the interface to which it was sent.
     Back,
 }
 
@@ -29,11 +29,11 @@ pub struct Action {
     pub verdict: Verdict,
     /// [`DSCP`] with a value, [`CONGESTION`]; 0 changes nothing.
     pub mark: u8,
-    /// The number of the slice's queue; 0 means the queue that the packet's router has named.
+    /// Number of the slice's queue; 0: the queue that its router has named.
     pub queue: u16,
-    /// The number of the output interface, set by the node; or [`NOWHERE`].
+    /// Number of the interface, from the node; or [`NOWHERE`].
     pub to: u16,
-    /// The number of the interface that gets a copy; or [`NOWHERE`].
+    /// Number of the interface that gets a copy; or [`NOWHERE`].
     pub mirror: u16,
 }
 
@@ -46,9 +46,9 @@ pub struct Reply {
     pub result: [u8; RESULT_BYTES],
 }
 
-/// A flag of a mark: its lower six bits are the new code point.
+/// In a mark: the lower six bits are the new code point.
 pub const DSCP: u8 = 0x80;
-/// A flag of a mark: congestion experienced, if the packet's ends understand this.
+/// In a mark: congestion experienced, if the packet's ends understand it.
 pub const CONGESTION: u8 = 0x40;
 
 impl Default for Action {
@@ -58,8 +58,8 @@ impl Default for Action {
 }
 
 impl Action {
-    /// Combines both actions; the slice's rules for all packets have precedence over those for the
-    /// router's own keys.
+    /// Both actions; the slice's rules for all packets have precedence over those for the router's
+    /// own keys.
     pub(super) fn before(self, own: Self) -> Self {
         let (verdict, to) = match self.verdict {
             Verdict::Pass => (own.verdict, own.to),
@@ -75,7 +75,7 @@ impl Action {
         }
     }
 
-    /// The action as one word.
+    /// In one word.
     pub(crate) fn bits(self) -> u64 {
         self.verdict as u64
             | u64::from(self.mark) << 8
@@ -84,7 +84,7 @@ impl Action {
             | u64::from(self.mirror) << 48
     }
 
-    /// Reads the action from one word.
+    /// From one word.
     pub(crate) fn from_bits(bits: u64) -> Self {
         let verdict = match bits as u8 {
             0 => Verdict::Pass,
@@ -103,13 +103,13 @@ impl Action {
     }
 }
 
-/// The result of a rule, as words.
+/// The result of a table, as words.
 pub(super) trait Outcome: Copy + PartialEq {
     /// How many.
     const WORDS: usize;
-    /// Writes the words.
+    /// Adds them.
     fn put(self, to: &mut Vec<u8>);
-    /// Reads the words.
+    /// Takes them.
     fn take(words: &mut impl Iterator<Item = u64>) -> Option<Self>;
 }
 

@@ -10,31 +10,31 @@ use serde::{Deserialize, Serialize};
 
 use super::action::{Action, Outcome, Reply};
 
-/// The maximum number of rules of each kind, over all slices.
+/// Most rules of each kind, over all slices.
 pub const CAPACITY: u32 = 1 << 18;
 
-/// The node's changes of rules, sent over a separate connection. Each is answered by one
+/// The node's changes of rules, over a separate connection. Each is answered by one
 /// [`FilterAnswer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FilterOrder {
-    /// Change a slice's rules, all families at once. The descriptor is memory with a [`Batch`]; an
-    /// empty batch has none.
+    /// Changes of a slice's rules, all of a family at once. Descriptor: memory with a
+    /// [`Batch`], unless that is empty.
     Change {
         /// The slice's number.
         slice: u16,
         /// The numbers of packed entries in the memory.
         counts: Counts,
     },
-    /// Replace a slice's rules; rules that remain keep their counters. The descriptor is the same
-    /// as above; no rule is removed by number.
+    /// Replaces a slice's rules; rules that stay keep their counters. Descriptor: as above; no rule
+    /// is removed by number.
     Replace {
         /// The slice's number.
         slice: u16,
         /// The numbers of packed entries in the memory.
         counts: Counts,
     },
-    /// Report how often rules have matched. The descriptor is memory for three words a rule: its
-    /// number, packets, bytes.
+    /// How often rules have counted. Descriptor: memory for three words a rule: its number,
+    /// packets, bytes.
     Hits {
         /// The slice's number.
         slice: u16,
@@ -46,13 +46,13 @@ pub enum FilterOrder {
 /// Its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FilterAnswer {
-    /// The order is done, and applies to every later packet. The answer has the number of rules.
+    /// It is done, and applies to every later packet; with the number of rules.
     Done(u32),
-    /// The order is refused, and changed nothing.
+    /// It is refused, and changed nothing.
     Refused(String),
 }
 
-/// The numbers of changes of each kind in a [`Batch`].
+/// Numbers of changes of each kind in a [`Batch`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Numbers of removed rules.
@@ -61,21 +61,21 @@ pub struct Counts {
     pub ipv4: u32,
     /// Added rules for IPv6.
     pub ipv6: u32,
-    /// The number of added rules for keys of routers.
+    /// Added rules for keys of routers.
     #[serde(default)]
     pub opaque: u32,
 }
 
-/// Changes of one slice's rules. A number names a rule of one kind, or one rule of each kind.
+/// Changes of one slice's rules. A number names a rule of one kind, or one of each.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// The numbers of rules to remove before others are added.
+    /// Numbers of rules to remove, before others are added.
     pub removed: Vec<u32>,
     /// Rules for IPv4 to add.
     pub ipv4: Vec<Rule<Action, 2>>,
     /// Rules for IPv6 to add.
     pub ipv6: Vec<Rule<Action, 5>>,
-    /// The rules for keys of routers to add.
+    /// Rules for keys of routers to add.
     pub opaque: Vec<Rule<Reply, 5>>,
 }
 
@@ -146,7 +146,7 @@ impl Batch {
         bytes
     }
 
-    /// Reads a batch from memory; `None` if the memory is too short.
+    /// Reads it from memory; `None` if the memory is too short.
     pub(super) fn read(counts: Counts, memory: Option<impl AsFd>) -> Option<Self> {
         if counts.words() == 0 {
             return Some(Self::default());

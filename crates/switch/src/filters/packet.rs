@@ -1,7 +1,7 @@
-//! The key of a packet, and marks on the packet, in its router's pool.
+//! The key of a packet, and marks on it, where it lies in its router's pool.
 //!
 //! The router may write there at any time. So it can make its own packets match another rule of its
-//! slice. This is harmless: checks that protect others use the private copy.
+//! slice. That is harmless: checks that protect others are on the copy.
 
 use std::mem::offset_of;
 
@@ -19,15 +19,15 @@ pub(super) enum PacketKey {
     V6(Key<5>),
 }
 
-/// The number of bytes of a frame that are read: Ethernet, the longest IPv4 header and ports; for
-/// IPv6, some extension headers.
+/// Bytes of a frame that are looked at: Ethernet, the longest header of IPv4 and ports; of IPv6,
+/// some extension headers.
 const LOOKED_AT: usize = 128;
 const ETHERNET: usize = 14;
 const IPV4: [u8; 2] = [0x08, 0x00];
 const IPV6: [u8; 2] = [0x86, 0xdd];
 
-/// The key of a frame of `length` bytes at `place` in `memory`; `None` if the frame is not IP, or
-/// is truncated.
+/// The key of a frame of `length` bytes at `place` in `memory`; `None` if it is not IP, or
+/// truncated.
 #[inline]
 pub(super) fn key(
     memory: &Mapping,
@@ -50,7 +50,7 @@ pub(super) fn own_key(memory: &Mapping, place: usize) -> Option<Key<5>> {
     memory.copy_out(place + offset_of!(Metadata, key), &mut bytes).then(|| words(&bytes))
 }
 
-/// A key's bytes as words; the first byte is the most significant.
+/// A key's bytes as words, the first byte at the left.
 pub fn words(bytes: &[u8; KEY_BYTES]) -> Key<5> {
     let mut key = [0; 5];
     for (word, bytes) in key.iter_mut().zip(bytes.as_chunks().0) {
@@ -140,7 +140,7 @@ fn transport(fields: &mut Fields, header: &[u8]) {
     }
 }
 
-/// The byte of the traffic class after it was marked.
+/// The byte of the traffic class once it is marked.
 fn marked(class: u8, mark: u8) -> u8 {
     let class = if mark & DSCP != 0 { mark << 2 | class & 3 } else { class };
     // Packets of flows without ECN must not be marked (RFC 3168 section 5).

@@ -1,4 +1,4 @@
-//! The rules. A separate thread changes them, so that no packet waits for a change.
+//! The rules: a separate thread changes them, so that no packet waits for a change.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -32,10 +32,10 @@ impl Rules {
     }
 
     /// Carries out the orders of nodes, one after the other; ends when no node can connect any
-    /// longer.
+    /// more.
     pub(super) fn serve(mut self, nodes: &Receiver<OwnedFd>) {
-        // The worker should have its core for itself if the process has others: this thread may use
-        // all cores of the process. If the kernel refuses this, the thread stays on its core.
+        // The worker keeps its core to itself, if there are others: this thread may use all cores
+        // of the process. If the kernel refuses, the thread stays on its core.
         let mut all = CpuSet::new();
         for cpu in 0..CpuSet::count() {
             let _ = all.set(cpu);
@@ -43,7 +43,7 @@ impl Rules {
         let _ = sched_setaffinity(Pid::from_raw(0), &all);
         while let Ok(node) = nodes.recv() {
             let mut orders: Channel<FilterAnswer, FilterOrder> = Channel::new(node);
-            // When a node has ended or sent an invalid message, the next node follows.
+            // After a node that has ended, or sent an invalid message, the next one follows.
             while let Ok((order, descriptors)) = orders.receive() {
                 let answer = self.obey(order, descriptors.first());
                 let answer = answer.unwrap_or_else(FilterAnswer::Refused);
@@ -85,7 +85,7 @@ impl Rules {
         change(&mut self.opaque, slice, removed, opaque)
     }
 
-    /// Writes how often rules have matched. Returns the number of these rules.
+    /// Writes down how often rules have counted; how many rules that is.
     fn hits(&self, slice: Slice, memory: &Mapping, room: usize) -> u32 {
         let words = memory.words(0, room * 3).unwrap_or_default();
         let mut rows = words.chunks_exact(3);
@@ -104,7 +104,7 @@ impl Rules {
     }
 }
 
-/// The rules that have matched packets, and how often.
+/// Rules that have counted, and how often.
 fn counted<T: Copy, const N: usize>(
     rules: &Writer<T, N>,
     slice: Slice,
@@ -115,7 +115,7 @@ fn counted<T: Copy, const N: usize>(
     hits.filter(|(_, hits)| hits.packets > 0)
 }
 
-/// Removes the rules of the given numbers, and adds others.
+/// Removes the existing ones of these rules, and adds others.
 fn change<T: Outcome, const N: usize>(
     rules: &mut Writer<T, N>,
     slice: Slice,
@@ -131,7 +131,7 @@ fn change<T: Outcome, const N: usize>(
     make(rules, slice, &changes)
 }
 
-/// Replaces a slice's rules by these. A rule that only gets another number keeps its counters.
+/// Makes a slice's rules these. A rule that only gets another number counts on.
 fn replace<T: Outcome, const N: usize>(
     rules: &mut Writer<T, N>,
     slice: Slice,

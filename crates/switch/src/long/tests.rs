@@ -52,7 +52,7 @@ fn headers(ipv4: bool, options: usize, payload: usize, flags: u8) -> Vec<u8> {
     head
 }
 
-/// Whether a frame's checksums are correct.
+/// Whether a frame's checksums are right.
 fn is_intact(ipv4: bool, frame: &[u8]) -> bool {
     let transport = NETWORK + if ipv4 { 20 } else { 40 };
     let tcp = &frame[transport..];
@@ -61,7 +61,7 @@ fn is_intact(ipv4: bool, frame: &[u8]) -> bool {
 }
 
 proptest! {
-    /// The segments contain the whole payload in order, with correct headers and checksums.
+    /// The segments have all of the payload, in order, with right headers and checksums.
     #[test]
     fn segments_are_those_of_a_device(
         ipv4: bool, words in 0..=10_usize, segment in MIN_PAYLOAD..1500, payload in 3000..20_000_usize,
@@ -109,7 +109,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100_000))]
 
-    /// For any word, metadata and headers from a router, the switch reads only that slot of the
+    /// For any word, metadata and headers from a router: the switch reads only that slot of the
     /// router's pool, and the kernel gets only places inside the packet.
     #[test]
     fn no_lie_leads_out_of_the_slot(
@@ -144,7 +144,7 @@ proptest! {
             prop_assert!(from >= begin && from + bytes <= end);
             prop_assert_eq!(long.headers + bytes, usize::from(length));
             prop_assert!(long.headers <= MAX_HEADERS && long.frames() >= 2 && long.frames() <= 1365);
-            let offload = long.finish(&mut own[..long.headers], 0).unwrap();
+            let offload = long.finish(&mut own[..long.headers]).unwrap();
             let number = |at: usize| usize::from(u16::from_ne_bytes([offload[at], offload[at + 1]]));
             prop_assert_eq!(number(2), long.headers);
             prop_assert!(number(4) >= MIN_PAYLOAD && number(4) < bytes);

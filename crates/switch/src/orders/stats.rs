@@ -19,21 +19,17 @@ pub struct SwitchStats {
     pub socket_frames: u64,
     /// Frames that passed links.
     pub link_frames: u64,
-    /// Super-packets that left uncut, by sockets and over links.
-    pub whole_packets: u64,
-    /// Super-packets that were cut into segments.
-    pub cut_packets: u64,
     /// Times it slept.
     pub sleeps: u64,
     /// Each port.
     pub ports: Vec<PortStats>,
     /// Each direction of a link with effects on packets.
     pub links: Vec<LinkStats>,
-    /// Each router that runs inside the switch.
+    /// Each router that runs inside it.
     pub inline: Vec<InlineStats>,
     /// Each link to another machine.
     pub tunnels: Vec<TunnelStats>,
-    /// Packets at sockets of tunnels that belong to no link.
+    /// Packets at sockets of tunnels that are of no link.
     pub foreign_packets: u64,
     /// Packets at these sockets that are not packets of links.
     pub malformed_packets: u64,
@@ -57,14 +53,14 @@ pub struct PortStats {
     pub queued: usize,
     /// Most packets that have waited.
     pub queued_peak: usize,
-    /// The number of frames that one kick may carry now.
+    /// Frames that one kick may carry now.
     pub kick_frames: u32,
 }
 
 /// The counters of one direction of a link.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LinkStats {
-    /// The number of the interface that sends.
+    /// Number of the interface that sends.
     pub interface: u32,
     /// Counters of packets.
     pub packets: Statistics,

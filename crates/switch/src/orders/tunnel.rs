@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 /// The settings of a link to another machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TunnelSettings {
-    /// The number of the interface that gets received frames.
+    /// Number of the interface for received frames.
     pub to: u32,
-    /// The address and port of this machine.
+    /// Address and port of this machine.
     pub local: SocketAddr,
     /// Address of the other machine.
     pub remote: IpAddr,
@@ -22,9 +22,9 @@ pub struct TunnelSettings {
     pub send_key: Key,
     /// The key in received packets.
     pub receive_key: Key,
-    /// A number that no earlier tunnel of this link had. A tunnel that continues keeps its number.
+    /// A number that no earlier tunnel of this link had. A tunnel that continues keeps its own.
     pub session: u32,
-    /// The longest UDP payload that the underlay carries.
+    /// Longest UDP payload that the underlay carries.
     pub most_bytes: u32,
     /// Longest frame.
     pub most_frame_bytes: u32,
@@ -33,7 +33,7 @@ pub struct TunnelSettings {
 /// The counters of a link to another machine.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct TunnelStats {
-    /// The number of the interface that sends.
+    /// Number of the interface that sends.
     pub interface: u32,
     /// Frames that left.
     pub tx_frames: u64,
@@ -41,7 +41,7 @@ pub struct TunnelStats {
     pub tx_bytes: u64,
     /// Packets that left.
     pub tx_packets: u64,
-    /// Packets that were too long for the underlay.
+    /// Packets that the underlay does not carry.
     pub too_long: u64,
     /// Packets that the kernel refused for another reason.
     pub refused: u64,

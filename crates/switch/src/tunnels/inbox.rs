@@ -1,4 +1,4 @@
-//! Receives up to a batch of packets by one system call, into private memory.
+//! Receiving: up to a batch of packets by one system call, into private memory.
 
 use std::io::IoSliceMut;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg};
 
 /// Packets of one system call.
 pub(super) const BATCH: usize = 32;
-/// Room for one packet. A longer packet is truncated; no packet of a link is that long.
+/// Room for one packet. A longer one is truncated, and no packet of a link is that long.
 pub(super) const PACKET_BYTES: usize = 16 << 10;
 
 #[derive(Default)]
@@ -20,8 +20,8 @@ struct Memory {
 }
 
 impl Inbox {
-    /// Receives the packets that wait in a socket, at most a batch, and passes them on with their
-    /// source addresses. Returns their number.
+    /// Passes the packets that wait in a socket on, at most a batch, with their source addresses.
+    /// Returns their number.
     pub(super) fn receive(
         &mut self,
         socket: &OwnedFd,

@@ -1,5 +1,5 @@
-//! Sends frames: they are copied from their slots into private memory, each after the header of its
-//! packet, and sent in one system call.
+//! Sending: frames are copied from their slots into private memory after the header of each packet,
+//! and sent in one system call.
 
 use std::io::IoSlice;
 use std::os::fd::AsRawFd;
@@ -19,11 +19,10 @@ use crate::tap::{Leaving, leaving};
 const BATCH: usize = MOST_PARTS as usize;
 /// Room for all packets of one system call: two of the longest frames, or more shorter ones.
 const OUTBOX_BYTES: usize = 256 << 10;
-/// The room that a frame and its headers may need.
+/// Room that a frame and its headers may take.
 const FRAME_BYTES: usize = (64 << 10) + BATCH * europa_tunnel::MOST_HEADER_BYTES;
-/// Payloads for an underlay whose kernel refuses longer ones: first the minimum MTU of IPv6 (RFC
-/// 8200 section 5), then the length that every host accepts (RFC 1122 section 3.3.2), each minus
-/// the headers.
+/// Payloads for an underlay whose kernel refuses longer ones: IPv6's least MTU (RFC 8200 section
+/// 5), then the length that every host takes (RFC 1122 section 3.3.2), minus the headers.
 const SMALLER_BYTES: [usize; 2] = [1280 - 48, 576 - 28];
 
 /// A packet with the end of a frame, or with another part of one.
@@ -41,7 +40,7 @@ struct Frame {
     bytes: u64,
 }
 
-/// Packets that are copied and wait to be sent; all belong to one tunnel.
+/// Packets that are copied and wait to be sent: of one tunnel at a time.
 #[derive(Default)]
 pub(super) struct Outbox(Option<Memory>);
 
@@ -66,8 +65,7 @@ impl Memory {
 }
 
 impl Outbox {
-    /// Copies a frame, after which its slot is not needed any longer. Returns false if the frame
-    /// cannot leave, and counts this.
+    /// Copies a frame; false if it cannot leave, which is counted. Its slot is not needed any more.
     pub(super) fn add(
         &mut self,
         shared: &Shared,
@@ -175,8 +173,7 @@ fn send(memory: &mut Memory, shared: &Shared, tunnel: &mut Tunnel) {
                 (from, told) = (from + taken, false);
             }
             Err(Errno::EINTR) => {}
-            // The error comes from an earlier packet, which the other machine did not accept; the
-            // kernel did not try to send this one.
+            // An earlier packet was not taken at the other machine: this one was not looked at.
             Err(Errno::ECONNREFUSED | Errno::EHOSTUNREACH) if !told => told = true,
             Err(why) => {
                 if why == Errno::EMSGSIZE {

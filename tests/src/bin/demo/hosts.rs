@@ -104,7 +104,7 @@ fn configure(host: &Namespace, side: &Side, tenant: u8) -> Result<(), Error> {
     Ok(())
 }
 
-/// If bridges cannot filter, a host receives from the routers of both tenants, and each router
+/// Where bridges cannot filter, a host receives from the routers of both tenants, and each router
 /// receives from the hosts of both. So hosts have a static entry for their router. Red's router has
 /// static neighbours too, so red's hosts send no ARP.
 fn tell_neighbours(host: &Namespace, side: &Side, tenant: u8) -> Result<(), Error> {

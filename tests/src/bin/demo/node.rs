@@ -31,13 +31,13 @@ impl Node {
         [&[self.program.as_str(), "--instance", &self.instance], words].concat()
     }
 
-    /// Checks whether this machine can run Europa; the error has the reason if it cannot.
+    /// Checks whether this machine can run Europa; the error says why not.
     pub(crate) fn doctor(&self) -> Result<(), Error> {
         run(&self.command(&["doctor"])).map(drop)
     }
 
-    /// Starts a file inside a network namespace. The command enters only this namespace: `ip netns
-    /// exec` would also hide the control groups and the mounts that the node makes.
+    /// Brings a file up inside a network namespace. The command enters only that: `ip netns exec`
+    /// would also hide the control groups and the mounts that the node makes.
     pub(crate) fn up(&self, at: &Namespace, file: &str) -> Result<(), Error> {
         let namespace = format!("--net={}", at.path().display());
         run(&[&["nsenter", &namespace], &self.command(&["up", file])[..]].concat()).map(drop)

@@ -1,4 +1,4 @@
-//! The messages during the demo, and the closing table. Colours are used only on a terminal.
+//! The messages during the demo, and the closing table. Colour only on a terminal.
 
 use std::io::{IsTerminal, Write, stdout};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ pub(crate) struct Figures {
 #[derive(Debug)]
 pub(crate) struct Edits {
     pub(crate) count: u32,
-    /// The longest time that `europa apply` took.
+    /// The longest that `europa apply` took.
     pub(crate) slowest: Duration,
     pub(crate) received: Received,
 }

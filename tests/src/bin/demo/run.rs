@@ -26,7 +26,7 @@ const VICTIM: &str = "red/r1";
 
 /// Runs the demo, as the guard's child.
 pub(crate) fn run(instance: &str) -> Outcome<()> {
-    // Without its guard this demo cannot clean up; the next demo does so.
+    // Without its guard this demo cannot clean up; the next demo does.
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
     // The guard has blocked these signals; the commands that the demo starts must not inherit that.
     SigSet::all().thread_unblock()?;

@@ -1,5 +1,4 @@
-//! Settings that users make in a router's Linux: commands that make them, and commands that remove
-//! them.
+//! Users' settings of a router's Linux: commands that make them, and that remove them.
 //!
 //! Interfaces are eth0 to eth2 with 10.0.N.1/24 and fd00:N::1/64; 10.9.0.0/16 and fd09::/16 lie behind
 //! eth1. In a command `$MAC0` is the Ethernet address of eth0, `$LINUX` the name of the namespace, and
@@ -21,7 +20,7 @@ pub(crate) struct Setting {
     pub(crate) kind: &'static str,
     pub(crate) set: &'static str,
     pub(crate) undo: &'static str,
-    /// Programs that the setting needs in addition to `ip`.
+    /// Programs beside `ip` that it needs.
     pub(crate) needs: &'static [&'static str],
     /// A feature that not every kernel has, as [`europa_tests::kernel_lacks`] names it; empty for
     /// none.
@@ -55,7 +54,7 @@ impl Setting {
         Duration::from_millis(if is_link { 1400 } else { 300 })
     }
 
-    /// Whether the setting leaves state that `undo` does not remove.
+    /// Whether it leaves something behind that `undo` does not remove.
     pub(crate) fn stays(&self) -> bool {
         self.kind == "iptables"
     }

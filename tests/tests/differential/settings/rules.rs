@@ -1,4 +1,4 @@
-//! Rules that choose tables, and settings of neighbours and addresses.
+//! Rules that choose tables, and what belongs to neighbours and addresses.
 
 use super::{Setting, setting};
 
@@ -181,7 +181,7 @@ pub(crate) const RULES: &[Setting] = &[
     ),
 ];
 
-/// Neighbours, and proxy entries for them.
+/// Neighbours, and proxies for them.
 pub(crate) const NEIGHBOURS: &[Setting] = &[
     setting(
         "neighbour",

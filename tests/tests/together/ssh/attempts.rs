@@ -1,4 +1,4 @@
-//! Attempts of users to reach more than their routers.
+//! Attempts of users to get further than their routers.
 
 use super::*;
 

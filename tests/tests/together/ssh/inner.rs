@@ -50,7 +50,7 @@ fn files_and_forwarded_ports_are_the_routers_own() {
     let mut server = net.start("alice", &[], &[script]);
     server.wait_for("up", PATIENCE).expect("a server");
     assert_eq!(attempt(&["ssh", "-W", "10.0.1.1:7", "red.r1"]).stdout, "from inside");
-    // The sshd shows nothing of another user's router, and nothing of the machine's network.
+    // The sshd gives nothing of another user's router, and nothing of the machine's network.
     let output = attempt(&["ssh", "blue.secret", "hostname"]);
     assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
     assert!(output.stderr.contains("there is no router blue/secret"), "{output:?}");

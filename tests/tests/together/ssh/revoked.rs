@@ -1,5 +1,4 @@
-//! Sessions end with their user's right, their client or their node, and so do all processes that
-//! they started.
+//! Sessions end with their right, their client or their node, with all processes that they started.
 
 use super::*;
 
@@ -101,7 +100,7 @@ fn sessions_and_sshd_end_with_their_node_and_events_tell_of_them() {
     assert_eq!(refused["name"], "bob");
     assert!(refused["message"].as_str().is_some_and(|text| text.contains("viewer")), "{refused}");
 
-    // The node is killed, and the next one accepts logins again.
+    // The node is killed, and the next one takes logins again.
     let left = session(&net, &seconds, &[]);
     net.node.kill("node");
     assert!(!left.wait(PATIENCE).expect("it ends").status.success());

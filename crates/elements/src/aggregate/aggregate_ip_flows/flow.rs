@@ -80,7 +80,7 @@ impl Seen {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
     pub(super) number: u32,
-    /// Whether its first packet went back.
+    /// Its first packet went back.
     pub(super) back: bool,
     /// A bit for each side that has closed.
     pub(super) closed: u8,
@@ -127,7 +127,7 @@ impl Pair {
 }
 
 impl Flow {
-    /// Notes another packet of the flow.
+    /// A packet of it goes on.
     pub(super) fn note(&mut self, packet: &Packet, seen: Seen) {
         self.last_ns = Time::of(packet.timestamp_ns()).0;
         let side = packet.paint();

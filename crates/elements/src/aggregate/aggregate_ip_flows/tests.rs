@@ -119,7 +119,7 @@ fn fragments_wait_for_their_ports() {
     assert_eq!(push(&mut bench, 10, &own(5, 0x2000, 4, 3)), []);
     let out = push(&mut bench, 20, &udp((A, 3), (A, 4)));
     assert_eq!(out, [(0, 2, 1), (0, 2, 1), (0, 2, 0)]);
-    // No packet waits any longer.
+    // Nothing waits any more.
     assert_eq!(push(&mut bench, 21, &udp((A, 1), (B, 2))), [(0, 1, 0)]);
     assert_eq!(push(&mut bench, 21, &part(9, 0x2000, (A, 1), 2)), []);
     bench.router.write("e.clear", "").unwrap();

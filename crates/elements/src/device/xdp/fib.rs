@@ -66,7 +66,7 @@ impl Routes {
         Ok(routes)
     }
 
-    /// The table in readable form.
+    /// The same, to be read.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for Route { prefix, output, source, destination } in &self.all {

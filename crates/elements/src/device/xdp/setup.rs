@@ -6,7 +6,7 @@ use europa_engine::{ArgumentSet, Flags, HandlerError, arguments};
 
 use super::Running;
 
-/// The maximum number of records that are read at once.
+/// Most records that are read at once.
 const MAX_RECORDS: usize = 1024;
 /// Sections of global variables.
 const SECTIONS: [&str; 3] = [".rodata", ".data", ".bss"];

@@ -84,7 +84,7 @@ impl Primitive {
         let (greater, value, negated) = match self.relation {
             Relation::Equal => (false, number & mask, self.negated),
             Relation::Greater => (true, number, self.negated),
-            // Less than N is: not greater than N - 1.
+            // Less is not greater than one less.
             Relation::Less => (true, number - 1, !self.negated),
         };
         let (base, at) = place;

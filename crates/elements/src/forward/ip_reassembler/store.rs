@@ -249,7 +249,7 @@ impl Store {
             }
             None => {
                 self.places.push(place);
-                // Places are counted in 32 bits, as above.
+                // As above.
                 (self.places.len() - 1) as u32
             }
         }

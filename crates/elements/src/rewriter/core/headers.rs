@@ -37,7 +37,7 @@ pub(super) fn seen(state: u8, kind: Kind, back: bool, header: &[u8], rest: &[u8]
     if payload { state | data } else { state }
 }
 
-/// Writes addresses and ports, and updates checksums.
+/// Writes addresses and ports, and corrects checksums by difference.
 pub(super) fn rewrite(packet: &mut Packet, kind: Kind, new: FlowId, back: bool) {
     match kind {
         Kind::Address if back => {

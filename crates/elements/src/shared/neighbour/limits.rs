@@ -12,7 +12,7 @@ pub(crate) const MOST: usize = 1 << 18;
 pub(crate) struct Limits {
     /// Most entries.
     pub(crate) entries: usize,
-    /// The maximum number of waiting packets in total.
+    /// Most packets that wait, in all.
     pub(crate) packets: usize,
     /// Most packets that wait for one neighbour.
     pub(crate) packets_each: usize,

@@ -1,4 +1,4 @@
-//! Records that stand for several packets.
+//! Packets that stand for several.
 
 use europa_engine::Packet;
 
@@ -13,7 +13,7 @@ pub(super) struct Multiple {
     /// Bytes of all packets together, and of each but the last.
     pub(super) total: u64,
     pub(super) each: u64,
-    /// The time between two of these packets.
+    /// Time between two of them.
     pub(super) step_ns: u64,
 }
 

@@ -12,7 +12,7 @@ use crate::filters::{Filters, Fresh};
 use crate::store::NumberedRules;
 
 impl Actor {
-    /// Reads stored rules, and puts those of the documents into force.
+    /// Reads stored rules, and puts those of the documents in force.
     pub(super) fn restore(
         &mut self,
         rules: BTreeMap<String, NumberedRules>,
@@ -35,8 +35,7 @@ impl Actor {
             let changed = self.filters.change_own(&slice, &[], all);
             changed.map_err(|error| NodeError::Refused(error.to_string()))?;
         }
-        // A request to the loop is not needed and not possible, as the loop waits: there is no
-        // switch yet.
+        // No request to the loop is needed, which waits: there is no switch yet.
         let documents = self.documents();
         for slice in self.filters.names(&documents) {
             self.filters.set_documents(&slice, &documents)?;
@@ -46,7 +45,7 @@ impl Actor {
         Ok(Fresh { in_force, ..Fresh::all(&self.filters) })
     }
 
-    /// Puts the rules of the desired state into force.
+    /// Puts the rules of the desired state in force.
     pub(super) fn set_documents(&mut self) -> Result<(), NodeError> {
         let documents = self.documents();
         for slice in self.filters.names(&documents) {
@@ -57,7 +56,7 @@ impl Actor {
                 self.tell(&slice, &told)?;
             }
         }
-        // If a slice returns because a change was undone, it gets its numbered rules again.
+        // A slice that returns because a change was undone gets its numbered rules again.
         let there = |slice: &String| documents.slices.iter().any(|other| **other.name == **slice);
         let back: Vec<_> = self.parked.keys().filter(|slice| there(slice)).cloned().collect();
         for slice in back {

@@ -1,4 +1,4 @@
-//! Rules with numbers, which programs and users change.
+//! Rules with numbers, as programs and users change them.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use europa_api::rest::{FilterChanged, ProblemDetails};
 use super::{Actor, Answer};
 use crate::NodeError;
 
-/// Rules with numbers that are in force but not stored yet.
+/// Rules with numbers that are in force and not written down yet.
 pub(crate) struct OwnWrite {
     pub(crate) slice: String,
     pub(crate) put: Vec<(u32, String)>,
@@ -19,11 +19,11 @@ pub(crate) struct OwnWrite {
     pub(crate) back: (Vec<u32>, Vec<(u32, Rule)>),
 }
 
-/// The requested changes of the rules with numbers.
+/// Changes of the rules with numbers, as asked for.
 pub struct OwnChanges {
     /// The slice.
     pub slice: String,
-    /// Whether to remove all rules with numbers.
+    /// Remove all.
     pub replace: bool,
     /// Numbers of rules to remove.
     pub removed: Vec<u32>,
@@ -32,7 +32,7 @@ pub struct OwnChanges {
 }
 
 impl Actor {
-    /// Adds and removes rules with numbers. The loop then stores them, and answers.
+    /// Adds and removes rules with numbers. The loop has them written down, and answers.
     pub(super) fn change_own(&mut self, changes: OwnChanges, answer: Answer<FilterChanged>) {
         match self.enforce(changes) {
             Ok(write) => self.control.tell(move |node| node.write_own(write, answer)),
@@ -56,7 +56,7 @@ impl Actor {
         }
     }
 
-    /// Puts rules with numbers into force: they are stored when the switch has them.
+    /// Puts rules that have numbers in force: they are written down once the switch has them.
     fn enforce(&mut self, changes: OwnChanges) -> Result<OwnWrite, ProblemDetails> {
         let OwnChanges { slice, replace, mut removed, added } = changes;
         let documents = &*self.documents();

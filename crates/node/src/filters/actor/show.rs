@@ -1,4 +1,4 @@
-//! The rules of a slice, and how often each has matched.
+//! The rules of a slice, and how often each has counted.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::NodeError;
 use crate::filters::{Origin, count};
 
 impl Actor {
-    /// A slice's rules, and how many packets each rule has matched.
+    /// A slice's rules, and how often each has counted.
     pub(super) fn list(&mut self, slice: &str) -> Result<FilterList, ProblemDetails> {
         let documents = self.documents();
         known_slice(&documents, slice)?;

@@ -40,7 +40,7 @@ fn rules_are_found_again_by_slice() {
     let (red, blue): (Vec<_>, Vec<_>) = (rules(&[1, 300, 2, 301, 64]), rules(&[1]));
     store.change_filters("red", &red, &[]).unwrap();
     store.change_filters("blue", &blue, &[]).unwrap();
-    // Rule 301 is removed, and another rule gets its number.
+    // 301 is removed, and another rule gets its number.
     let new = [(9, "rule 9".to_owned()), (301, "new".to_owned())];
     store.change_filters("red", &new, &[300, 1, 64, 301]).unwrap();
     drop(store);
@@ -132,7 +132,7 @@ fn rules_of_format_1_are_found() {
     }
     writing.commit().unwrap();
     drop(store);
-    // The first run converts them, the second finds them converted.
+    // Once to convert them, once to find them converted.
     for _ in 0..2 {
         let store = RedbStore::open(&path).unwrap();
         let found = store.filters().unwrap();

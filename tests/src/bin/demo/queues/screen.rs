@@ -1,4 +1,4 @@
-//! The moving picture: on a terminal it replaces the former picture; otherwise it is one line a
+//! The moving picture: on a terminal it replaces the former picture, elsewhere it is a line a
 //! second.
 
 use std::io::{IsTerminal, stdout};
