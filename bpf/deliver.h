@@ -127,9 +127,10 @@ static __always_inline int copy_shortest_in(context *ctx, __u8 *to, __u32 length
 
 struct delivery {
 	__u32 interface;
-	__u16 skip;  /* bytes before the frame that the router sees */
+	/* Several functions have this struct on their stacks, which have 512 bytes together. */
+	__u8 skip;   /* bytes before the frame that the router sees: the outer headers, 110 at most */
+	__u8 front;  /* bytes of metadata of an XDP program that begin the frame, for a user part */
 	__u16 flags; /* of the word */
-	__u32 front; /* bytes of metadata of an XDP program that begin the frame, for a user part */
 #ifdef EUROPA_TC
 	struct piece piece;
 #endif
