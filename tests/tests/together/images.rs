@@ -190,7 +190,7 @@ fn a_document_replaces_the_command_of_an_image() {
         "m.yaml",
         "kind: host\nname: m\nnamespace: /proc/1/ns/net\ninterfaces: {e0: {port: m}}\ncommand: [ls]\n",
     );
-    let said = node.attempt(&["check", &machine]).stderr;
+    let said = node.attempt(&["apply", "--dry-run", &machine]).stderr;
     assert!(said.contains("`command` is for hosts that Europa makes"), "{said}");
 }
 

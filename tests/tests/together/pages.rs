@@ -40,8 +40,8 @@ macro_rules! pages {
 }
 
 pages! {
-    quick: api click cluster examples filters flows gallery getting_started i3 memif metrics netlab node primer readme
-        sdk seeing topology uplink users xdp;
+    quick: api click cluster examples filters flows gallery getting_started i3 machine_ports memif metrics netlab node primer
+        readme sdk seeing topology uplink users xdp;
     nightly: routing slow_path;
 }
 
