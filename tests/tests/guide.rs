@@ -37,9 +37,11 @@ fn every_finding_of_doctor_is_explained() {
     let explained: BTreeSet<&str> = entries.iter().map(|(name, _)| *name).collect();
     let doctor = read("crates/node/src/doctor.rs");
     let uplinks = read("crates/node/src/uplinks/forward.rs");
+    let ports = read("crates/node/src/machine_ports.rs");
     let report = read("crates/sandbox/src/report.rs");
     let found: BTreeSet<&str> = quoted(&doctor, "note(\"")
         .chain(quoted(&doctor, "what: \""))
+        .chain(quoted(&ports, "what: \""))
         .chain(quoted(&uplinks, "finding(\""))
         .chain(quoted(&report, "measure: \""))
         .chain(quoted(&report, "=> \"cgroup").map(|name| {

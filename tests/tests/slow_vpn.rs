@@ -133,7 +133,7 @@ fn vtep(n: u8) -> Router {
 
 #[test]
 fn an_evpn_joins_segments_and_the_fast_path_forwards_the_rest() {
-    skip_without!("vtysh", "/usr/lib/frr/bgpd", "ping", "bridge");
+    skip_without!("vtysh", "ping", "bridge");
     if let Some(why) = kernel_lacks(&["VXLAN"]) {
         return skipped(&why);
     }
@@ -218,7 +218,7 @@ fn middle() -> Router {
 
 #[test]
 fn an_l3vpn_joins_vrfs_over_labels() {
-    skip_without!("vtysh", "/usr/lib/frr/bgpd", "ping", "sysctl");
+    skip_without!("vtysh", "ping", "sysctl");
     if let Some(why) = kernel_lacks(&["VRF", "MPLS"]) {
         return skipped(&why);
     }
