@@ -168,10 +168,12 @@ pub(crate) const RULES: &[Setting] = &[
         "ip rule add uidrange 5-60000 blackhole",
         "ip rule del uidrange 5-60000 blackhole",
     ),
+    // For IPv6 a forwarded packet has user 0 of the machine, which a slow path's user namespace does not
+    // have: there Linux itself does not match a range from 0.
     setting(
         "rule",
-        "ip -6 route add default via fd00:2::9 table 100; ip -6 rule add uidrange 0-60000 lookup 100",
-        "ip -6 rule del uidrange 0-60000 lookup 100; ip -6 route flush table 100",
+        "ip -6 route add default via fd00:2::9 table 100; ip -6 rule add uidrange 1-60000 lookup 100",
+        "ip -6 rule del uidrange 1-60000 lookup 100; ip -6 route flush table 100",
     ),
     setting("rule", "ip rule add tos 0x10 blackhole", "ip rule del tos 0x10 blackhole"),
     setting(
